@@ -1,0 +1,1 @@
+"""Learning algorithms: pure functions from a batch of experience to a better learner."""

@@ -1,0 +1,256 @@
+"""Proximal policy optimization.
+
+Schulman et al. 2017 (arXiv:1707.06347), with generalized advantage estimation, running observation
+statistics, a learning rate that follows the KL divergence, and a mirror loss for robots whose left
+and right are alike (Yu, Turk and Liu 2018, arXiv:1801.08093).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array, lax
+
+from jaxrl_hw.algos.returns import gae
+from jaxrl_hw.config import NetConfig, PPOConfig
+from jaxrl_hw.errors import unknown
+from jaxrl_hw.nets import distributions, normalize
+from jaxrl_hw.nets.mlp import MLP
+from jaxrl_hw.symmetry import Symmetry
+from jaxrl_hw.types import Algorithm, Batch, Learner, Metrics, Observation
+
+
+class Params(NamedTuple):
+    """What the gradient moves."""
+
+    policy: Any
+    value: Any
+    log_std: Array  # [A]
+
+
+class ObsStats(NamedTuple):
+    policy: normalize.RunningStats
+    critic: normalize.RunningStats
+
+
+class Samples(NamedTuple):
+    """The batch as the update sees it: time and environments in one axis [B, ...]."""
+
+    obs: Observation
+    action: Array
+    log_prob: Array
+    mean: Array
+    value: Array
+    advantage: Array
+    target: Array
+
+
+class _Nets(NamedTuple):
+    policy: MLP
+    value: MLP
+
+
+def make(
+    config: PPOConfig,
+    net: NetConfig,
+    obs_size: int,
+    critic_size: int,
+    action_size: int,
+    symmetry: Symmetry | None = None,
+    precision: str = "float32",
+) -> Algorithm:
+    """PPO for given sizes; see `jaxrl_hw.types.Algorithm` for what is returned.
+
+    Without a symmetry the mirror loss and the augmentation are off.
+
+    Raises:
+      UserError: unknown activation, schedule or symmetry mode.
+    """
+    if config.lr_schedule not in ("adaptive", "fixed"):
+        raise unknown("lr schedule", config.lr_schedule, ("adaptive", "fixed"))
+    if config.symmetry not in ("loss", "augment", "none"):
+        raise unknown("symmetry mode", config.symmetry, ("loss", "augment", "none"))
+    nets = _Nets(
+        MLP(net.policy, action_size, net.activation, out_scale=0.01, dtype=precision),
+        MLP(net.value, 1, net.activation, dtype=precision),
+    )
+    optimizer = _optimizer(config)
+
+    def init(key: Array) -> Learner:
+        key_policy, key_value = jax.random.split(key)
+        params = Params(
+            nets.policy.init(key_policy, jnp.zeros(obs_size)),
+            nets.value.init(key_value, jnp.zeros(critic_size)),
+            jnp.full(action_size, jnp.log(net.init_std), jnp.float32),
+        )
+        stats = ObsStats(normalize.init(obs_size), normalize.init(critic_size))
+        return Learner(params, optimizer.init(params), stats)
+
+    def policy(learner: Learner, policy_obs: Array) -> Array:
+        return _mean(nets, learner.params, learner.obs_stats, policy_obs)
+
+    def act(learner: Learner, obs: Observation, key: Array) -> tuple[Array, dict[str, Array]]:
+        mean = policy(learner, obs.policy)
+        log_std = learner.params.log_std
+        action = distributions.sample(key, mean, log_std)
+        return action, {"log_prob": distributions.log_prob(action, mean, log_std), "mean": mean}
+
+    def update(learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
+        samples = _samples(config, nets, learner, batch, symmetry)
+        before = learner.params.log_std
+        loss = _make_loss(config, nets, learner.obs_stats, symmetry, before)
+        params, opt_state, losses = _optimize(config, optimizer, loss, learner, samples, key)
+        stats = ObsStats(
+            normalize.update(learner.obs_stats.policy, batch.obs.policy),
+            normalize.update(learner.obs_stats.critic, batch.obs.critic),
+        )
+        metrics = {name: value.mean() for name, value in losses.items()}
+        metrics["entropy"] = distributions.entropy(params.log_std)
+        metrics["action_std"] = jnp.exp(params.log_std).mean()
+        metrics["lr"] = opt_state.hyperparams["learning_rate"]
+        return Learner(params, opt_state, stats), metrics
+
+    return Algorithm("ppo", config.unroll, init, act, update, policy)
+
+
+def _optimizer(config: PPOConfig) -> optax.GradientTransformationExtraArgs:
+    def clipped_adam(learning_rate: Any) -> optax.GradientTransformation:
+        return optax.chain(
+            optax.clip_by_global_norm(config.max_grad_norm), optax.adam(learning_rate, eps=1e-5)
+        )
+
+    # the rate is part of the state, so that it is saved and continues with it
+    return optax.inject_hyperparams(clipped_adam)(
+        learning_rate=jnp.asarray(config.learning_rate, jnp.float32)
+    )
+
+
+def _mean(nets: _Nets, params: Params, stats: ObsStats, policy_obs: Array) -> Array:
+    """[..., O] -> [..., A]."""
+    return nets.policy.apply(params.policy, normalize.normalize(stats.policy, policy_obs))
+
+
+def _value(nets: _Nets, params: Params, stats: ObsStats, critic_obs: Array) -> Array:
+    """[..., C] -> [...]."""
+    return nets.value.apply(params.value, normalize.normalize(stats.critic, critic_obs))[..., 0]
+
+
+def _samples(
+    config: PPOConfig, nets: _Nets, learner: Learner, batch: Batch, symmetry: Symmetry | None
+) -> Samples:
+    """Advantages and value targets, then one flat, normalized, perhaps mirrored batch."""
+    value = _value(nets, learner.params, learner.obs_stats, batch.obs.critic)
+    next_value = _value(nets, learner.params, learner.obs_stats, batch.next_obs.critic)
+    advantage = gae(
+        batch.reward,
+        value,
+        next_value,
+        batch.terminated,
+        batch.truncated,
+        config.gamma,
+        config.gae_lambda,
+    )
+    target = advantage + value
+    advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+    samples = Samples(
+        batch.obs,
+        batch.action,
+        batch.extras["log_prob"],
+        batch.extras["mean"],
+        value,
+        advantage,
+        target,
+    )
+    samples = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), samples)
+    if symmetry is not None and config.symmetry == "augment":
+        mirrored = samples._replace(
+            obs=symmetry.observation(samples.obs),
+            action=symmetry.action(samples.action),
+            mean=symmetry.action(samples.mean),
+        )
+        samples = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), samples, mirrored)
+    return samples
+
+
+def _make_loss(
+    config: PPOConfig,
+    nets: _Nets,
+    stats: ObsStats,
+    symmetry: Symmetry | None,
+    log_std_before: Array,
+) -> Any:
+    """loss(params, samples) -> (loss [], metrics); the statistics are those the actions were taken
+    with, so that probability ratios start at exactly 1."""
+
+    def loss(params: Params, samples: Samples) -> tuple[Array, Metrics]:
+        mean = _mean(nets, params, stats, samples.obs.policy)
+        log_prob = distributions.log_prob(samples.action, mean, params.log_std)
+        ratio = jnp.exp(log_prob - samples.log_prob)
+        clipped = jnp.clip(ratio, 1.0 - config.clip, 1.0 + config.clip)
+        policy_loss = -jnp.minimum(ratio * samples.advantage, clipped * samples.advantage).mean()
+
+        value = _value(nets, params, stats, samples.obs.critic)
+        error = (value - samples.target) ** 2
+        if config.value_clip > 0.0:
+            change = jnp.clip(value - samples.value, -config.value_clip, config.value_clip)
+            error = jnp.maximum(error, (samples.value + change - samples.target) ** 2)
+        value_loss = error.mean()
+
+        total = policy_loss + config.value_coef * value_loss
+        total -= config.entropy_coef * distributions.entropy(params.log_std)
+        metrics = {
+            "loss/policy": policy_loss,
+            "loss/value": value_loss,
+            "kl": distributions.kl_divergence(
+                samples.mean, log_std_before, mean, params.log_std
+            ).mean(),
+            "clip_fraction": (jnp.abs(ratio - 1.0) > config.clip).mean(),
+        }
+        if symmetry is not None and config.symmetry == "loss":
+            reflected = _mean(nets, params, stats, symmetry.policy(samples.obs.policy))
+            metrics["loss/symmetry"] = ((mean - symmetry.action(reflected)) ** 2).mean()
+            total += config.symmetry_coef * metrics["loss/symmetry"]
+        return total, metrics
+
+    return loss
+
+
+def _optimize(
+    config: PPOConfig, optimizer: Any, loss: Any, learner: Learner, samples: Samples, key: Array
+) -> tuple[Params, Any, Metrics]:
+    """All epochs of shuffled minibatches; returns the metrics of each minibatch, stacked."""
+    size = samples.advantage.shape[0]
+    length = size // config.minibatches
+
+    def step(carry: tuple[Params, Any], index: Array) -> tuple[tuple[Params, Any], Metrics]:
+        params, opt_state = carry
+        part = jax.tree.map(lambda x: x[index], samples)
+        (_, metrics), gradient = jax.value_and_grad(loss, has_aux=True)(params, part)
+        if config.lr_schedule == "adaptive":
+            opt_state = _adapt(config, opt_state, metrics["kl"])
+        change, opt_state = optimizer.update(gradient, opt_state, params)
+        metrics["grad_norm"] = optax.global_norm(gradient)
+        return (optax.apply_updates(params, change), opt_state), metrics
+
+    def epoch(carry: tuple[Params, Any], key: Array) -> tuple[tuple[Params, Any], Metrics]:
+        order = jax.random.permutation(key, size)[: length * config.minibatches]
+        return lax.scan(step, carry, order.reshape(config.minibatches, length))
+
+    keys = jax.random.split(key, config.epochs)
+    (params, opt_state), metrics = lax.scan(epoch, (learner.params, learner.opt_state), keys)
+    return params, opt_state, metrics
+
+
+def _adapt(config: PPOConfig, opt_state: Any, kl: Array) -> Any:
+    """Follow the KL divergence (Schulman et al. 2017, section 4, applied to the step size)."""
+    rate = opt_state.hyperparams["learning_rate"]
+    factor = jnp.where(
+        kl > 2.0 * config.desired_kl,
+        1.0 / 1.5,
+        jnp.where(kl < 0.5 * config.desired_kl, 1.5, 1.0),
+    ).astype(rate.dtype)
+    rate = jnp.clip(rate * factor, config.lr_min, config.lr_max)
+    return opt_state._replace(hyperparams={**opt_state.hyperparams, "learning_rate": rate})

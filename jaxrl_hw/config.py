@@ -1,0 +1,221 @@
+"""Every setting of a run, each with one default: frozen dataclasses, no logic.
+
+Presets (`jaxrl_hw.presets`) start from these and change what a robot or an algorithm needs. Every
+field is a flag of `python -m jaxrl_hw.train`; nested ones are dotted (`--ppo.gamma 0.99`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class NetConfig:
+    """Policy and value networks: plain multilayer perceptrons."""
+
+    policy: tuple[int, ...] = (512, 256, 128)
+    """Widths of the policy's hidden layers."""
+    value: tuple[int, ...] = (512, 256, 128)
+    """Widths of the value network's hidden layers."""
+    activation: str = "elu"
+    """elu, relu, silu (swish) or tanh."""
+    init_std: float = 0.8
+    """Standard deviation of the Gaussian policy at the start, in units of action."""
+
+
+@dataclass(frozen=True)
+class PPOConfig:
+    """Proximal policy optimization (Schulman et al. 2017, arXiv:1707.06347)."""
+
+    unroll: int = 24
+    """Control steps collected from every environment per iteration (T)."""
+    epochs: int = 4
+    """Passes over the batch per iteration."""
+    minibatches: int = 6
+    """Minibatches per pass; must divide num_envs * unroll."""
+    gamma: float = 0.97
+    """Discount per control step."""
+    gae_lambda: float = 0.95
+    """Lambda of generalized advantage estimation (Schulman et al. 2016, arXiv:1506.02438)."""
+    clip: float = 0.2
+    """Probability-ratio clip range."""
+    value_clip: float = 0.0
+    """Clip range of the value's change per iteration; 0 leaves it unclipped."""
+    value_coef: float = 1.0
+    """Weight of the value loss."""
+    entropy_coef: float = 0.004
+    """Weight of the entropy bonus."""
+    learning_rate: float = 1e-3
+    """Adam's step size at the start."""
+    lr_schedule: str = "adaptive"
+    """adaptive (follows the KL divergence) or fixed."""
+    desired_kl: float = 0.03
+    """adaptive: the rate falls when a minibatch's KL passes twice this, rises under half of it."""
+    lr_min: float = 1e-5
+    """adaptive: lower bound of the rate."""
+    lr_max: float = 1e-3
+    """adaptive: upper bound of the rate."""
+    max_grad_norm: float = 1.0
+    """Gradients are scaled down to this global norm."""
+    symmetry: str = "loss"
+    """loss (mirror loss on the policy mean), augment (mirrored copies of the batch) or none."""
+    symmetry_coef: float = 1.0
+    """Weight of the mirror loss."""
+
+
+@dataclass(frozen=True)
+class JoystickReward:
+    """Weights of the reward terms, per second of time in the term's own units.
+
+    A term's reward per control step is weight * value * control_dt; `fall` is paid once.
+    """
+
+    velocity: float = 1.5
+    """exp(-|v_xy - command|^2 / velocity_sigma), base frame."""
+    yaw_rate: float = 0.75
+    """exp(-(yaw rate - command)^2 / yaw_sigma)."""
+    foot_height: float = 2.0
+    """exp(-sum over feet of (height - swing curve)^2 / height_sigma)."""
+    foot_contact: float = 0.4
+    """Per foot: 1 where contact agrees with the phase's stance or swing."""
+    slip: float = -0.3
+    """Squared horizontal speed of feet in contact, (m/s)^2."""
+    vertical_velocity: float = -1.0
+    """Squared vertical velocity of the base, (m/s)^2."""
+    roll_pitch_rate: float = -0.1
+    """Squared roll and pitch rates, (rad/s)^2."""
+    tilt: float = -2.0
+    """Squared horizontal part of the gravity direction in the base frame."""
+    base_height: float = -10.0
+    """Squared deviation of the base's height from its target, m^2."""
+    action_rate: float = -0.01
+    """Squared change of the action between control steps."""
+    torque: float = 0.0
+    """Squared motor torque as a fraction of its limit, summed over joints."""
+    joint_limit: float = -5.0
+    """How far joints are beyond the soft part of their range, rad."""
+    posture: float = -1.0
+    """Squared deviation from the home pose, weighted by the robot's posture weights, rad^2."""
+    stand_still: float = -1.0
+    """Squared deviation of all joints from home while the command is zero, rad^2."""
+    alive: float = 0.05
+    """1 in every step that is not a fall."""
+    fall: float = -2.0
+    """1 in the step of a fall; paid once, not per second."""
+
+
+@dataclass(frozen=True)
+class JoystickConfig:
+    """Follow a commanded planar velocity and yaw rate."""
+
+    vx: tuple[float, float] = (-1.0, 1.0)
+    """Range of the commanded forward velocity, m/s."""
+    vy: tuple[float, float] = (-0.5, 0.5)
+    """Range of the commanded leftward velocity, m/s."""
+    yaw_rate: tuple[float, float] = (-1.0, 1.0)
+    """Range of the commanded yaw rate, rad/s."""
+    zero_command: float = 0.1
+    """Probability that a new command is to stand still."""
+    resample_s: tuple[float, float] = (4.0, 10.0)
+    """Seconds between new commands, uniform."""
+    episode_s: float = 20.0
+    """Time limit of an episode, s (a truncation)."""
+    fall_tilt: float = 1.0
+    """Angle of the base's up axis to the vertical that counts as a fall, rad."""
+    crouch: float = 0.02
+    """How far under its standing height the base should be, m."""
+    velocity_sigma: float = 0.15
+    """Scale of the velocity reward, (m/s)^2."""
+    yaw_sigma: float = 0.15
+    """Scale of the yaw reward, (rad/s)^2."""
+    height_sigma: float = 0.003
+    """Scale of the foot-height reward, m^2."""
+    swing_height: float = 0.09
+    """Height of the swing curve's top, m."""
+    swing_fraction: float = 0.45
+    """Part of the gait cycle that a foot swings."""
+    push_speed: float = 1.2
+    """Largest sudden change of the base's horizontal velocity, m/s; 0 for none."""
+    push_interval_s: float = 5.0
+    """Mean seconds between pushes."""
+    noise: float = 1.0
+    """Scale of all observation noise; 0 for none."""
+    randomize: bool = True
+    """Randomize friction, masses, torso offset, joint friction and armature, and start pose."""
+    friction: tuple[float, float] = (0.3, 1.25)
+    """Floor friction coefficient, uniform."""
+    link_mass: tuple[float, float] = (0.9, 1.1)
+    """Factor on every link's mass and inertia, uniform per link."""
+    torso_mass: tuple[float, float] = (-1.0, 3.0)
+    """Mass added to the torso, kg, uniform."""
+    torso_offset: float = 0.03
+    """Largest shift of the torso's centre of mass along each axis, m."""
+    joint_friction: tuple[float, float] = (0.5, 2.0)
+    """Factor on joint friction loss, log-uniform per joint."""
+    armature: tuple[float, float] = (0.9, 1.2)
+    """Factor on joint armature, uniform per joint."""
+    start_joint: float = 0.1
+    """Largest offset of a joint at the start, rad."""
+    start_velocity: float = 0.3
+    """Largest base velocity at the start, m/s and rad/s."""
+    reward: JoystickReward = field(default_factory=JoystickReward)
+
+
+@dataclass(frozen=True)
+class CartpoleConfig:
+    """Swing a pole up and balance it, from random starts."""
+
+    episode_s: float = 10.0
+    """Time limit of an episode, s (a truncation)."""
+    start_angle: float = 0.3
+    """Largest offset of the pole from hanging, rad."""
+    randomize: bool = True
+    """Randomize the pole's mass and the start state."""
+    pole_mass: tuple[float, float] = (0.9, 1.1)
+    """Factor on the pole's mass, uniform."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole run. `"auto"` values are settled by `make_plan`."""
+
+    robot: str = "g1"
+    """Which robot: g1, g1_12dof, go1, cartpole, or one that was registered."""
+    task: str = "auto"
+    """Which task: joystick or cartpole; auto is the robot's own."""
+    algo: str = "ppo"
+    """Which algorithm: ppo."""
+    preset: str = "optimized"
+    """fast, optimized or best: networks, rollout, epochs and goal together."""
+    num_envs: int | str = "auto"
+    """Environments stepped side by side: auto (sized from free memory) or a number."""
+    physics: str = "auto"
+    """auto, mjx (on the device) or native (MuJoCo's C engine on CPU threads)."""
+    timestep: float = 0.0
+    """Physics time step, s; 0 is the robot's own. Must divide the control step."""
+    iterations: int = 1000
+    """Goal: iterations over all sessions of the run."""
+    time_limit: str = ""
+    """Stop cleanly, saved, within this long of the start: 85m, 2h, 300s. Empty: no limit."""
+    run_dir: str = ""
+    """Folder of the run; empty: runs/<robot>-<task>-<algo>-<seed>."""
+    resume: str = "auto"
+    """auto, never, required, or the path of a checkpoint or run to start from."""
+    save_every: int = 50
+    """Iterations between checkpoints."""
+    keep: int = 3
+    """Latest checkpoints kept, besides the best."""
+    seed: int = 0
+    """Seed of every random number of the run."""
+    mem_fraction: float | str = "auto"
+    """Share of the accelerator's memory to use: auto (from what is free) or 0.05 to 0.95."""
+    precision: str = "float32"
+    """float32 or bfloat16: the networks' arithmetic; physics is always float32."""
+    threads: int = 0
+    """CPU threads of the native engine; 0 is all of them. Results do not depend on it."""
+    tensorboard: bool = True
+    """Write TensorBoard files."""
+    net: NetConfig = field(default_factory=NetConfig)
+    ppo: PPOConfig = field(default_factory=PPOConfig)
+    joystick: JoystickConfig = field(default_factory=JoystickConfig)
+    cartpole: CartpoleConfig = field(default_factory=CartpoleConfig)

@@ -1,0 +1,55 @@
+"""What a task is: three pure functions around a physics step, written for one environment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from jax import Array
+
+from jaxrl_hw.physics.api import ModelParams, PhysState
+from jaxrl_hw.symmetry import Symmetry
+from jaxrl_hw.types import Observation
+
+
+class Start(NamedTuple):
+    """A fresh episode."""
+
+    physics: PhysState
+    params: ModelParams  # this episode's own model values (randomization)
+    task: Any  # the task's own state, a NamedTuple of arrays
+    obs: Observation
+
+
+class Outcome(NamedTuple):
+    """What a control step led to."""
+
+    physics: PhysState  # as stepped, but for what the task itself changes (a push)
+    task: Any
+    obs: Observation
+    rewards: dict[str, Array]  # weighted terms, [] each; their sum is the reward
+    terminated: Array  # bool []
+    diagnostics: dict[str, Array]  # figures for people, [] each; no reward
+
+
+class Task(NamedTuple):
+    """A task for one robot model.
+
+    reset(key) -> Start
+    control(task_state, action [A]) -> ctrl [nu]
+    outcome(task_state, params, physics, sensordata, action, key) -> Outcome
+
+    Tasks read qpos, qvel, time and sensordata only, so both engines feed the same code. Each key is
+    consumed.
+    """
+
+    name: str
+    obs_size: int
+    critic_size: int
+    action_size: int
+    episode_steps: int  # time limit of an episode, control steps
+    fields: tuple[str, ...]  # MjModel arrays that reset() randomizes
+    symmetry: Symmetry | None
+    reset: Callable[[Array], Start]
+    control: Callable[[Any, Array], Array]
+    outcome: Callable[[Any, ModelParams, PhysState, Array, Array, Array], Outcome]

@@ -1,0 +1,100 @@
+"""Episodes: time limits, automatic reset, and the true final observation."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from jaxrl_hw.envs.api import Start, Task
+from jaxrl_hw.physics.api import ModelParams, Physics, PhysState, is_finite
+from jaxrl_hw.types import Observation
+
+
+class EnvState(NamedTuple):
+    """One environment between two control steps; a few hundred numbers."""
+
+    physics: PhysState
+    params: ModelParams
+    task: Any
+    obs: Observation  # what the next action answers to
+    steps: Array  # int32 [], towards the time limit
+    length: Array  # int32 [], steps since the reset
+    ret: Array  # float32 [], undiscounted return since the reset
+
+
+class Transition(NamedTuple):
+    """What one control step gave; `next_obs` is from before any reset."""
+
+    reward: Array
+    next_obs: Observation
+    terminated: Array  # bool []
+    truncated: Array  # bool []
+    nonfinite: Array  # bool []: physics diverged; counted as a termination without reward
+    ended_return: Array  # return of the episode that ended here, else 0
+    ended_length: Array  # its length in control steps, else 0
+    rewards: dict[str, Array]
+    diagnostics: dict[str, Array]
+
+
+def reset(task: Task, key: Array) -> EnvState:
+    """A fresh episode. Consumes key."""
+    return _begin(task.reset(key), jnp.zeros((), jnp.int32))
+
+
+def stagger(task: Task, state: EnvState, key: Array) -> EnvState:
+    """Start an episode's clock somewhere along the time limit.
+
+    At the start of a run this keeps all environments from reaching the limit in the same
+    iteration. Consumes key.
+    """
+    return state._replace(steps=jax.random.randint(key, (), 0, task.episode_steps))
+
+
+def step(
+    task: Task, physics: Physics, state: EnvState, action: Array, key: Array
+) -> tuple[EnvState, Transition]:
+    """Advance one environment by one control step, resetting it if its episode ended.
+
+    Every reset is freshly random. Consumes key.
+
+    Args:
+      state: of one environment.
+      action: [A].
+    """
+    key_outcome, key_reset = jax.random.split(key)
+    ctrl = task.control(state.task, action)
+    stepped, sensordata = physics.step(state.params, state.physics, ctrl)
+    finite = is_finite(stepped, sensordata)
+    out = task.outcome(state.task, state.params, stepped, sensordata, action, key_outcome)
+    fresh = _begin(task.reset(key_reset), jnp.zeros((), jnp.int32))
+
+    steps = state.steps + 1
+    terminated = out.terminated | ~finite
+    truncated = ~terminated & (steps >= task.episode_steps)
+    done = terminated | truncated
+    rewards = {name: jnp.where(finite, value, 0.0) for name, value in out.rewards.items()}
+    reward = sum(rewards.values(), jnp.zeros(()))
+    ret, length = state.ret + reward, state.length + 1
+
+    going_on = EnvState(out.physics, state.params, out.task, out.obs, steps, length, ret)
+    after = jax.tree.map(lambda new, old: jnp.where(done, new, old), fresh, going_on)
+    return after, Transition(
+        reward=reward,
+        next_obs=jax.tree.map(lambda x, ok: jnp.where(finite, x, ok), out.obs, fresh.obs),
+        terminated=terminated,
+        truncated=truncated,
+        nonfinite=~finite,
+        ended_return=jnp.where(done, ret, 0.0),
+        ended_length=jnp.where(done, length, 0),
+        rewards=rewards,
+        diagnostics={k: jnp.where(finite, v, 0.0) for k, v in out.diagnostics.items()},
+    )
+
+
+def _begin(start: Start, zero: Array) -> EnvState:
+    return EnvState(
+        start.physics, start.params, start.task, start.obs, zero, zero, jnp.zeros(())
+    )

@@ -1,0 +1,280 @@
+"""The joystick task: a legged robot follows a commanded planar velocity and yaw rate."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxrl_hw.config import JoystickConfig
+from jaxrl_hw.envs import geometry, observations, randomize, rewards
+from jaxrl_hw.envs.api import Outcome, Start, Task
+from jaxrl_hw.envs.layout import Legged, legged_layout
+from jaxrl_hw.physics.api import (
+    ModelParams,
+    PhysState,
+    nominal_params,
+    sensordata_at,
+    state_at,
+)
+from jaxrl_hw.symmetry import Symmetry
+from jaxrl_hw.types import Observation
+
+CONTACT_FORCE = 1.0
+"""N: a foot that carries more than this is on the ground."""
+STANDING_SPEED = 0.05
+"""A command slower than this (m/s, rad/s, as a norm) is to stand still."""
+
+
+class JoystickState(NamedTuple):
+    """What the task remembers between control steps."""
+
+    command: Array  # [3] m/s, m/s, rad/s, base frame
+    command_left: Array  # int32 [], control steps until the next command
+    push_left: Array  # int32 [], control steps until the next push
+    phase: Array  # [] of the gait, in cycles, 0 to 1
+    action: Array  # [A], the last one
+
+
+class _Joystick(NamedTuple):
+    """The task's constants; its functions below take them first."""
+
+    config: JoystickConfig
+    robot: Any  # robots.RobotSpec
+    model: Any  # mujoco.MjModel, host side
+    body: Legged
+    at_home: PhysState
+    home_sensordata: np.ndarray
+    nominal: ModelParams
+    torso: int
+    floor: int
+    dt: float
+
+
+def make(config: JoystickConfig, robot: Any, model: Any) -> Task:
+    """The task for a legged robot.
+
+    Args:
+      config: ranges, rewards, randomization.
+      robot: its `RobotSpec`.
+      model: its compiled model (`physics.model.compile_model`).
+
+    Raises:
+      UserError: the model lacks sensors or joints that the task reads.
+    """
+    t = _Joystick(
+        config,
+        robot,
+        model,
+        legged_layout(model, robot.feet, robot.soft_limit),
+        state_at(model),
+        sensordata_at(model),
+        nominal_params(model, randomize.FIELDS),
+        model.body(robot.torso).id,
+        model.geom("floor").id,
+        robot.control_dt,
+    )
+    joints, feet = len(t.body.home), len(robot.feet)
+    obs_size, critic_size = observations.sizes(joints, feet)
+    return Task(
+        name="joystick",
+        obs_size=obs_size,
+        critic_size=critic_size,
+        action_size=joints,
+        episode_steps=round(config.episode_s / t.dt),
+        fields=randomize.FIELDS,
+        symmetry=_symmetry(robot),
+        reset=lambda key: _reset(t, key),
+        control=lambda state, action: t.body.home + np.float32(robot.action_scale) * action,
+        outcome=lambda *args: _outcome(t, *args),
+    )
+
+
+def _symmetry(robot: Any) -> Symmetry | None:
+    if robot.mirror is None:
+        return None
+    m = robot.mirror
+    return observations.symmetry(m.joint_perm, m.joint_sign, m.foot_perm)
+
+
+def _reset(t: _Joystick, key: Array) -> Start:
+    key_params, key_pose, key_task, key_noise = jax.random.split(key, 4)
+    params = randomize.draw_params(t.config, t.model, t.torso, t.floor, t.nominal, key_params)
+    physics = _start_pose(t, key_pose)
+    u = jax.random.uniform(key_task, (8,))
+    state = JoystickState(
+        command=_draw_command(t.config, u[0:4]),
+        command_left=_steps(t, u[4], t.config.resample_s),
+        push_left=_push_wait(t, u[5]),
+        phase=u[6],
+        action=jnp.zeros(len(t.body.home)),
+    )
+    # the sensors of the home pose: feet on the floor, as they are but for the start's small offsets
+    readings = _readings(t, state, params, physics, jnp.asarray(t.home_sensordata))
+    return Start(physics, params, state, _observe(t, readings, key_noise))
+
+
+def _start_pose(t: _Joystick, key: Array) -> PhysState:
+    """The home pose with a random heading, joint offsets and base velocity. Consumes key."""
+    if not t.config.randomize:
+        return t.at_home
+    u = jax.random.uniform(key, (len(t.body.home) + 7,), minval=-1.0, maxval=1.0)
+    joints = jnp.clip(
+        t.body.home + t.config.start_joint * u[7:], t.body.lower, t.body.upper
+    )
+    qpos = t.at_home.qpos.at[3:7].set(geometry.yaw_quat(jnp.pi * u[0])).at[t.body.qadr].set(joints)
+    # bent and stretched legs both fit above the floor
+    qpos = qpos.at[2].add(0.01 if t.config.start_joint else 0.0)
+    qvel = t.at_home.qvel.at[:6].set(t.config.start_velocity * u[1:7])
+    return t.at_home._replace(qpos=qpos, qvel=qvel)
+
+
+def _outcome(
+    t: _Joystick,
+    state: JoystickState,
+    params: ModelParams,
+    physics: PhysState,
+    sensordata: Array,
+    action: Array,
+    key: Array,
+) -> Outcome:
+    key_events, key_noise = jax.random.split(key)
+    signals, power = _signals(t, state, physics, sensordata, action)
+    parts = rewards.weighted(signals, t.config.reward, t.dt)
+    physics, state = _advance(t, state, physics, action, key_events)
+    readings = _readings(t, state, params, physics, sensordata)
+    diagnostics = {
+        "tracking/velocity_error": jnp.linalg.norm(signals.velocity[:2] - signals.command[:2]),
+        "tracking/yaw_error": jnp.abs(signals.angular_velocity[2] - signals.command[2]),
+        "power": power,
+        "falls": signals.fell.astype(jnp.float32),
+    }
+    obs = _observe(t, readings, key_noise)
+    return Outcome(physics, state, obs, parts, signals.fell, diagnostics)
+
+
+def _signals(
+    t: _Joystick, state: JoystickState, physics: PhysState, sensordata: Array, action: Array
+) -> tuple[rewards.Signals, Array]:
+    """The step's signals, and its mechanical power in W."""
+    c, b = t.config, t.body
+    quat = physics.qpos[3:7]
+    gravity = geometry.gravity_direction(quat)
+    joint, joint_velocity = physics.qpos[b.qadr], physics.qvel[b.vadr]
+    target = b.home + np.float32(t.robot.action_scale) * action
+    torque = jnp.clip(
+        b.kp * (target - joint) - b.kd * joint_velocity, -b.torque_limit, b.torque_limit
+    )
+    standing = _is_standing(state.command)
+    stance, swing_height = _gait(t, state.phase, standing)
+    fell = (physics.qpos[2] < t.robot.fall_height) | (-gravity[2] < np.cos(c.fall_tilt))
+    signals = rewards.Signals(
+        command=state.command,
+        standing=standing,
+        velocity=geometry.rotate_inverse(quat, physics.qvel[:3]),
+        angular_velocity=physics.qvel[3:6],
+        gravity=gravity,
+        height_error=physics.qpos[2] - (t.robot.base_height - c.crouch),
+        joint=joint - b.home,
+        beyond_limit=jnp.maximum(b.lower - joint, 0.0) + jnp.maximum(joint - b.upper, 0.0),
+        torque=torque / b.torque_limit,
+        action=action,
+        last_action=state.action,
+        posture=jnp.asarray(t.robot.posture, jnp.float32),
+        foot_height=sensordata[b.foot_pos[:, 2]] - b.foot_rest,
+        foot_speed=jnp.linalg.norm(sensordata[b.foot_vel[:, :2]], axis=-1),
+        contact=sensordata[b.foot_force] > CONTACT_FORCE,
+        stance=stance,
+        swing_height=swing_height,
+        fell=fell,
+        velocity_sigma=c.velocity_sigma,
+        yaw_sigma=c.yaw_sigma,
+        height_sigma=c.height_sigma,
+    )
+    return signals, jnp.sum(jnp.abs(torque * joint_velocity))
+
+
+def _gait(t: _Joystick, phase: Array, standing: Array) -> tuple[Array, Array]:
+    """Which feet should be down (bool [F]) and how high each should be (m [F]).
+
+    A foot stands for the first part of its cycle, then swings along half a sine. A robot told to
+    stand keeps all feet down.
+    """
+    foot_phase = (phase + jnp.asarray(t.robot.gait_offsets, jnp.float32)) % 1.0
+    swing = (foot_phase - (1.0 - t.config.swing_fraction)) / t.config.swing_fraction
+    stance = (swing < 0.0) | standing
+    height = t.config.swing_height * jnp.sin(jnp.pi * jnp.maximum(swing, 0.0))
+    return stance, jnp.where(stance, 0.0, height)
+
+
+def _advance(
+    t: _Joystick, state: JoystickState, physics: PhysState, action: Array, key: Array
+) -> tuple[PhysState, JoystickState]:
+    """Move the phase on; a new command and a push where they are due. Consumes key."""
+    u = jax.random.uniform(key, (8,))
+    command_left, push_left = state.command_left - 1, state.push_left - 1
+    due, pushed = command_left <= 0, push_left <= 0
+    if t.config.push_speed > 0.0:
+        speed = t.config.push_speed * u[6] * pushed
+        angle = 2.0 * jnp.pi * u[7]
+        push = speed * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
+        physics = physics._replace(qvel=physics.qvel.at[:2].add(push))
+    return physics, JoystickState(
+        command=jnp.where(due, _draw_command(t.config, u[0:4]), state.command),
+        command_left=jnp.where(due, _steps(t, u[4], t.config.resample_s), command_left),
+        push_left=jnp.where(pushed, _push_wait(t, u[5]), push_left),
+        phase=(state.phase + t.dt / t.robot.gait_period) % 1.0,
+        action=action,
+    )
+
+
+def _readings(
+    t: _Joystick, state: JoystickState, params: ModelParams, physics: PhysState, sensordata: Array
+) -> observations.Readings:
+    b, quat = t.body, physics.qpos[3:7]
+    return observations.Readings(
+        gyro=physics.qvel[3:6],
+        gravity=geometry.gravity_direction(quat),
+        command=state.command,
+        joint=physics.qpos[b.qadr] - b.home,
+        joint_velocity=physics.qvel[b.vadr],
+        action=state.action,
+        phase=state.phase,
+        velocity=geometry.rotate_inverse(quat, physics.qvel[:3]),
+        base_height=physics.qpos[2] - t.robot.base_height,
+        foot_height=sensordata[b.foot_pos[:, 2]] - b.foot_rest,
+        foot_contact=(sensordata[b.foot_force] > CONTACT_FORCE).astype(jnp.float32),
+        friction=params["geom_friction"][t.floor, 0],
+    )
+
+
+def _observe(t: _Joystick, readings: observations.Readings, key: Array) -> Observation:
+    size, _ = observations.sizes(readings.joint.shape[0], readings.foot_height.shape[0])
+    if t.config.noise == 0.0:
+        return observations.observe(readings, jnp.zeros(size), 0.0)
+    unit = jax.random.uniform(key, (size,), minval=-1.0, maxval=1.0)
+    return observations.observe(readings, unit, t.config.noise)
+
+
+def _draw_command(c: JoystickConfig, u: Array) -> Array:
+    """A command [3] from uniform numbers u [4]; the last decides whether it is to stand still."""
+    low = jnp.array([c.vx[0], c.vy[0], c.yaw_rate[0]], jnp.float32)
+    high = jnp.array([c.vx[1], c.vy[1], c.yaw_rate[1]], jnp.float32)
+    return jnp.where(u[3] < c.zero_command, 0.0, low + (high - low) * u[:3])
+
+
+def _is_standing(command: Array) -> Array:
+    return jnp.linalg.norm(command) < STANDING_SPEED
+
+
+def _steps(t: _Joystick, u: Array, seconds: tuple[float, float]) -> Array:
+    """A number of control steps uniform over a range of seconds."""
+    low, high = seconds
+    return jnp.round((low + (high - low) * u) / t.dt).astype(jnp.int32)
+
+
+def _push_wait(t: _Joystick, u: Array) -> Array:
+    return _steps(t, u, (0.5 * t.config.push_interval_s, 1.5 * t.config.push_interval_s))

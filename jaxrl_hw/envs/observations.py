@@ -1,0 +1,132 @@
+"""What a legged robot's policy and critic see, in the order of unitree_rl_gym's deployment."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxrl_hw.symmetry import SignedPermutation, Symmetry, concatenate
+from jaxrl_hw.types import Observation
+
+GYRO_SCALE = 0.25
+COMMAND_SCALE = np.array([2.0, 2.0, 0.25], np.float32)
+JOINT_VELOCITY_SCALE = 0.05
+VELOCITY_SCALE = 2.0
+
+GYRO_NOISE = 0.2  # rad/s
+GRAVITY_NOISE = 0.05
+JOINT_NOISE = 0.01  # rad
+JOINT_VELOCITY_NOISE = 1.5  # rad/s
+# amplitudes of uniform noise: those unitree_rl_gym trains its robots with
+
+
+class Readings(NamedTuple):
+    """What the observations are made of, without noise."""
+
+    gyro: Array  # [3] rad/s, base frame
+    gravity: Array  # [3] unit vector, base frame
+    command: Array  # [3] m/s, m/s, rad/s
+    joint: Array  # [A] rad, from home
+    joint_velocity: Array  # [A] rad/s
+    action: Array  # [A], the last one
+    phase: Array  # [] gait phase as a fraction of the cycle
+    velocity: Array  # [3] m/s, base frame; from here on only the critic knows
+    base_height: Array  # [] m, above the standing height
+    foot_height: Array  # [F] m
+    foot_contact: Array  # [F] 0 or 1
+    friction: Array  # [] floor friction coefficient
+
+
+def sizes(joints: int, feet: int) -> tuple[int, int]:
+    """Entries of the policy's and the critic's observation: (O, C)."""
+    policy = 11 + 3 * joints
+    return policy, policy + 5 + 2 * feet
+
+
+def policy_entries(r: Readings) -> Array:
+    """The 3+3+3+A+A+A+2 entries of the deployment contract [O], without noise."""
+    angle = 2.0 * jnp.pi * r.phase
+    return jnp.concatenate(
+        [
+            r.gyro * GYRO_SCALE,
+            r.gravity,
+            r.command * COMMAND_SCALE,
+            r.joint,
+            r.joint_velocity * JOINT_VELOCITY_SCALE,
+            r.action,
+            jnp.stack([jnp.sin(angle), jnp.cos(angle)]),
+        ]
+    )
+
+
+def observe(r: Readings, unit_noise: Array, scale: float) -> Observation:
+    """Both observations.
+
+    Args:
+      r: readings without noise.
+      unit_noise: [O], uniform in [-1, 1].
+      scale: factor on all noise.
+    """
+    clean = policy_entries(r)
+    noise = unit_noise * _amplitudes(r.joint.shape[0]) * scale
+    critic = jnp.concatenate(
+        [
+            clean,
+            r.velocity * VELOCITY_SCALE,
+            r.base_height[None] * 5.0,
+            r.foot_height * 10.0,
+            r.foot_contact,
+            r.friction[None],
+        ]
+    )
+    return Observation(clean + noise, critic)
+
+
+def _amplitudes(joints: int) -> np.ndarray:
+    """Noise amplitude of each policy entry [O]; commands, actions and phase are known exactly."""
+    return np.concatenate(
+        [
+            np.full(3, GYRO_NOISE * GYRO_SCALE),
+            np.full(3, GRAVITY_NOISE),
+            np.zeros(3),
+            np.full(joints, JOINT_NOISE),
+            np.full(joints, JOINT_VELOCITY_NOISE * JOINT_VELOCITY_SCALE),
+            np.zeros(joints + 2),
+        ]
+    ).astype(np.float32)
+
+
+def symmetry(
+    joint_perm: tuple[int, ...], joint_sign: tuple[float, ...], foot_perm: tuple[int, ...]
+) -> Symmetry:
+    """Reflection through the robot's xz plane.
+
+    Vectors flip y, rotation vectors flip x and z, and the gait is half a cycle on, which turns
+    the sine and the cosine of the phase around.
+    """
+    joints = _signed(joint_perm, joint_sign)
+    feet = _signed(foot_perm, (1.0,) * len(foot_perm))
+    policy = concatenate(
+        [
+            _signs(-1, 1, -1),
+            _signs(1, -1, 1),
+            _signs(1, -1, -1),
+            joints,
+            joints,
+            joints,
+            _signs(-1, -1),
+        ]
+    )
+    critic = concatenate([policy, _signs(1, -1, 1), _signs(1), feet, feet, _signs(1)])
+    return Symmetry(policy, critic, joints)
+
+
+def _signed(perm: tuple[int, ...], sign: tuple[float, ...]) -> SignedPermutation:
+    return SignedPermutation(np.asarray(perm), np.asarray(sign, np.float32))
+
+
+def _signs(*sign: int) -> SignedPermutation:
+    return _signed(tuple(range(len(sign))), tuple(float(s) for s in sign))

@@ -1,0 +1,29 @@
+"""The two kinds of failure a command can end with, besides a bug.
+
+A command turns `UserError` into exit code 2 and `RunError` into exit code 1, each with one line.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(ValueError):
+    """What the user gave cannot be used: says what was got, what is allowed, and a suggestion."""
+
+
+class RunError(RuntimeError):
+    """Something that is not the user's fault stopped the work: a full disk, damaged files."""
+
+
+def suggest(got: str, allowed: Iterable[str]) -> str:
+    """`; did you mean "g1"?`, or nothing where no name of `allowed` is near `got`."""
+    near = difflib.get_close_matches(got, list(allowed), n=1, cutoff=0.5)
+    return f'; did you mean "{near[0]}"?' if near else ""
+
+
+def unknown(kind: str, got: str, allowed: Iterable[str]) -> UserError:
+    """The error for a name that is not one of `allowed`."""
+    names = sorted(allowed)
+    return UserError(f'unknown {kind} "{got}": known are {", ".join(names)}{suggest(got, names)}')

@@ -1,0 +1,75 @@
+"""From a Config to environments and an algorithm."""
+
+from __future__ import annotations
+
+from jaxrl_hw.algos import ppo
+from jaxrl_hw.config import Config
+from jaxrl_hw.envs import cartpole, joystick
+from jaxrl_hw.envs.api import Task
+from jaxrl_hw.errors import UserError, unknown
+from jaxrl_hw.physics import Physics, make_physics
+from jaxrl_hw.physics.model import compile_model
+from jaxrl_hw.robots import get_robot
+from jaxrl_hw.rollout import Env, make_vector_env
+from jaxrl_hw.types import Algorithm
+
+TASKS = ("joystick", "cartpole")
+ALGORITHMS = ("ppo",)
+
+
+def make_task(config: Config) -> tuple[Task, Physics]:
+    """The config's task and the engine it runs on.
+
+    Raises:
+      UserError: unknown robot, task or engine, a timestep that does not divide the control step,
+        or a model that the task cannot use.
+    """
+    robot = get_robot(config.robot)
+    timestep = config.timestep or robot.timestep
+    substeps = round(robot.control_dt / timestep)
+    if substeps < 1 or abs(substeps * timestep - robot.control_dt) > 1e-9:
+        raise UserError(
+            f"--timestep must divide the control step of {robot.control_dt} s, got {timestep}; "
+            f"try {robot.control_dt / max(substeps, 1):g}"
+        )
+    model = compile_model(robot.mjcf, timestep)
+    name = robot.task if config.task == "auto" else config.task
+    if name == "joystick":
+        task = joystick.make(config.joystick, robot, model)
+    elif name == "cartpole":
+        task = cartpole.make(config.cartpole, robot, model)
+    else:
+        raise unknown("task", name, TASKS)
+    engine = "native" if config.physics == "auto" else config.physics
+    return task, make_physics(engine, model, substeps, task.fields, config.threads)
+
+
+def make_env(config: Config) -> Env:
+    """`config.num_envs` environments of the config's task.
+
+    Raises:
+      UserError: see `make_task`; also where num_envs is still "auto" (`make_plan` settles it).
+    """
+    if isinstance(config.num_envs, str):
+        raise UserError('num_envs is "auto": use the config of make_plan(config), or give a number')
+    task, physics = make_task(config)
+    return make_vector_env(task, physics, config.num_envs)
+
+
+def make_algorithm(config: Config, env: Env) -> Algorithm:
+    """The config's algorithm for an environment's sizes.
+
+    Raises:
+      UserError: unknown algorithm, or settings it cannot use.
+    """
+    if config.algo != "ppo":
+        raise unknown("algorithm", config.algo, ALGORITHMS)
+    return ppo.make(
+        config.ppo,
+        config.net,
+        env.obs_size,
+        env.critic_size,
+        env.action_size,
+        env.symmetry,
+        config.precision,
+    )

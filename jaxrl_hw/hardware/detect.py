@@ -1,0 +1,200 @@
+"""What this machine has, found without importing jax, and refined once jax is running."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform as platform_module
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from jaxrl_hw.hardware import cgroup, nvidia
+
+_GPU_PLATFORMS = ("gpu", "cuda", "rocm")
+_CUDA_PLUGINS = ("jax_cuda13_plugin", "jax_cuda12_plugin")
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """The machine as a run would use it. Memory is of device 0, or of the machine on a CPU."""
+
+    platform: str
+    """cpu, gpu or tpu: what JAX will compute on."""
+    name: str
+    """Model of the GPU or TPU, or of the processor."""
+    count: int
+    """Accelerators of that kind, 1 for a CPU."""
+    cores: int
+    """CPU cores this process may use (affinity and container quota)."""
+    memory_total: int | None
+    """Bytes, None if unknown."""
+    memory_free: int | None
+    """Bytes that can be allocated now, None if unknown."""
+    memory_source: str
+    """Where the figures come from: memory_stats, nvml, nvidia-smi, psutil ..., unknown."""
+    notes: tuple[str, ...] = ()
+    """What the user should know, a sentence each."""
+
+
+def detect(environ: Mapping[str, str] = os.environ) -> Hardware:
+    """The platform that JAX will choose, and its memory. Takes milliseconds; never raises.
+
+    JAX_PLATFORMS and CUDA_VISIBLE_DEVICES are honoured. A GPU counts where a driver reports one
+    and JAX's CUDA plugin is installed; where only one of the two is so, a note says it.
+    """
+    asked = [word.strip().lower() for word in environ.get("JAX_PLATFORMS", "").split(",")]
+    asked = [word for word in asked if word]
+    notes: list[str] = []
+    if not asked or asked[0] == "tpu":
+        if _has_tpu(environ):
+            return Hardware("tpu", "TPU", 1, usable_cores(), None, None, "unknown")
+        if asked:
+            notes.append("JAX_PLATFORMS asks for a TPU, but none was found")
+    if not asked or any(word in _GPU_PLATFORMS for word in asked):
+        reading = nvidia.read_gpus(environ)
+        notes += reading.notes
+        if reading.gpus and _has_cuda_plugin():
+            return _gpu(reading, notes)
+        notes += _gpu_notes(reading, asked)
+    return _cpu(notes)
+
+
+def refine(hardware: Hardware) -> Hardware:
+    """The same machine with what only a running JAX knows; unchanged where JAX knows no more.
+
+    Imports jax and opens its devices. Free memory becomes what device 0's pool may still hand out,
+    but no more than the card has left beside other programs. Never raises.
+    """
+    try:
+        import jax
+
+        devices = jax.local_devices()
+        device = devices[0]
+        stats = device.memory_stats() or {}
+    except Exception as error:  # noqa: BLE001 - a broken backend is the trainer's to report
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        return replace(hardware, notes=(*hardware.notes, f"JAX opened no device: {reason}"))
+    kind = "gpu" if device.platform in _GPU_PLATFORMS else str(device.platform)
+    if kind != hardware.platform:
+        note = f"JAX runs on {kind}, not on the {hardware.platform} that was expected"
+        hardware = _after_surprise(kind, device.device_kind, hardware, note)
+    if kind != "cpu":
+        hardware = replace(hardware, name=device.device_kind, count=len(devices))
+    limit, in_use = int(stats.get("bytes_limit") or 0), int(stats.get("bytes_in_use") or 0)
+    if limit <= 0 or in_use >= limit:
+        return hardware
+    free = limit - in_use
+    if kind == "gpu":
+        free = _beside_others(free, in_use, stats)
+    total = hardware.memory_total or limit
+    return replace(hardware, memory_total=total, memory_free=free, memory_source="memory_stats")
+
+
+def usable_cores() -> int:
+    """CPU cores this process may use: affinity, bounded by the container's quota; at least 1."""
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+    quota = cgroup.cpu_quota()
+    return max(1, min(cores, int(quota + 0.5)) if quota is not None else cores)
+
+
+def _after_surprise(kind: str, name: str, hardware: Hardware, note: str) -> Hardware:
+    notes = [*hardware.notes, note]
+    if kind == "cpu":
+        return _cpu(notes)
+    return Hardware(kind, name, 1, hardware.cores, None, None, "unknown", tuple(notes))
+
+
+def _beside_others(free: int, in_use: int, stats: Mapping[str, int]) -> int:
+    """Bound the pool's promise by the driver's free memory: the pool may not have it yet."""
+    gpus = nvidia.read_gpus(os.environ).gpus
+    on_card = gpus[0].memory_free if gpus else None
+    if on_card is None or "pool_bytes" not in stats:
+        return free
+    held = max(0, int(stats["pool_bytes"]) - in_use)
+    return min(free, held + on_card)
+
+
+def _gpu(reading: nvidia.Reading, notes: list[str]) -> Hardware:
+    first = reading.gpus[0]
+    source = reading.source if first.memory_free is not None else "unknown"
+    if first.memory_free is None:
+        notes = [*notes, f"{reading.source} does not tell the memory of the {first.name}"]
+    return Hardware(
+        platform="gpu",
+        name=first.name,
+        count=len(reading.gpus),
+        cores=usable_cores(),
+        memory_total=first.memory_total,
+        memory_free=first.memory_free,
+        memory_source=source,
+        notes=tuple(notes),
+    )
+
+
+def _gpu_notes(reading: nvidia.Reading, asked: list[str]) -> list[str]:
+    if reading.gpus:
+        name = reading.gpus[0].name
+        name = name if name.upper().startswith("NVIDIA") else f"NVIDIA {name}"
+        fix = 'pip install "jaxrl_hw[cuda12]"'
+        return [f"an {name} is there but jax was installed without CUDA: {fix}"]
+    if asked and asked[0] in _GPU_PLATFORMS:
+        return [f"JAX_PLATFORMS asks for {asked[0]}, but no usable GPU was found"]
+    return []
+
+
+def _cpu(notes: list[str]) -> Hardware:
+    total, free, source = _main_memory()
+    return Hardware("cpu", _cpu_name(), 1, usable_cores(), total, free, source, tuple(notes))
+
+
+def _main_memory() -> tuple[int | None, int | None, str]:
+    try:
+        import psutil
+
+        memory = psutil.virtual_memory()
+        total, free, source = int(memory.total), int(memory.available), "psutil available"
+    except Exception:  # noqa: BLE001 - psutil reads /proc files that containers may hide
+        return None, None, "unknown"
+    group = cgroup.memory_limit()
+    if group is not None and group.limit < total:
+        source += f", cgroup limit {group.limit / 1e9:.1f} GB"
+        total, free = group.limit, min(free, group.free)
+    return total, free, source
+
+
+def _cpu_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() in ("model name", "Model") and value.strip():
+                return " ".join(value.split())
+    except OSError:
+        pass
+    return platform_module.processor() or platform_module.machine() or "unknown CPU"
+
+
+def _has_cuda_plugin() -> bool:
+    return any(_installed(name) for name in _CUDA_PLUGINS)
+
+
+def _has_tpu(environ: Mapping[str, str]) -> bool:
+    if not _installed("libtpu"):
+        return False
+    devices = Path("/dev")
+    return bool(environ.get("TPU_NAME")) or any(
+        next(devices.glob(pattern), None) for pattern in ("accel*", "vfio/[0-9]*")
+    )
+
+
+def _installed(module: str) -> bool:
+    if module in sys.modules:
+        return True
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False

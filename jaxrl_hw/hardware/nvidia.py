@@ -1,0 +1,170 @@
+"""NVIDIA GPUs as the driver reports them: through NVML, else through nvidia-smi.
+
+Drivers hang, answer rubbish or lack whole functions (WSL, Jetson, containers), so every reading
+may be unknown and nothing here raises.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+SMI_TIMEOUT_S = 5.0
+_MIB = 1 << 20
+
+
+class Gpu(NamedTuple):
+    """One GPU; memory in bytes, None where the driver does not tell."""
+
+    ordinal: int
+    uuid: str
+    name: str
+    memory_total: int | None
+    memory_free: int | None
+
+
+class Reading(NamedTuple):
+    """The GPUs a program would see, where the figures come from, and what went wrong."""
+
+    gpus: tuple[Gpu, ...]
+    source: str  # nvml, nvidia-smi or unknown
+    notes: tuple[str, ...]
+
+
+def read_gpus(environ: Mapping[str, str]) -> Reading:
+    """All GPUs that CUDA_VISIBLE_DEVICES leaves visible, in CUDA's order. Never raises."""
+    visible = environ.get("CUDA_VISIBLE_DEVICES")
+    try:
+        with _nvml() as nvml:
+            return Reading(_visible_nvml(nvml, visible), "nvml", ())
+    except Exception:  # noqa: BLE001 - any failure of a driver library means the same: ask elsewhere
+        pass
+    gpus, notes = _smi(environ)
+    return Reading(_select(gpus, visible), "nvidia-smi" if gpus else "unknown", notes)
+
+
+def memory_in_use(environ: Mapping[str, str]) -> tuple[int, str] | None:
+    """Bytes in use on the first visible GPU, by all programs, and the source; None if unknown."""
+    reading = read_gpus(environ)
+    for gpu in reading.gpus[:1]:
+        if gpu.memory_total is not None and gpu.memory_free is not None:
+            return gpu.memory_total - gpu.memory_free, reading.source
+    return None
+
+
+@contextlib.contextmanager
+def _nvml() -> Iterator[Any]:
+    import pynvml
+
+    pynvml.nvmlInit()
+    try:
+        yield pynvml
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _visible_nvml(nvml: Any, visible: str | None) -> tuple[Gpu, ...]:
+    handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
+    gpus = tuple(_describe(nvml, handle, i) for i, handle in enumerate(handles))
+    first = (visible or "").split(",")[0].strip()
+    if first.startswith("MIG-"):
+        # A slice of a card has its own handle and its own memory.
+        return (_describe(nvml, nvml.nvmlDeviceGetHandleByUUID(first), 0),)
+    return _select(gpus, visible)
+
+
+def _describe(nvml: Any, handle: Any, index: int) -> Gpu:
+    try:
+        memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+        total, free = int(memory.total), int(memory.free)
+    except nvml.NVMLError:
+        total = free = 0  # unified memory and MIG parents have no figure of their own
+    known = 0 < free <= total
+    name, uuid = nvml.nvmlDeviceGetName(handle), nvml.nvmlDeviceGetUUID(handle)
+    return Gpu(index, _str(uuid), _str(name), total if known else None, free if known else None)
+
+
+def _str(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _select(gpus: tuple[Gpu, ...], visible: str | None) -> tuple[Gpu, ...]:
+    """CUDA's rule: numbers or UUID prefixes; the first unknown entry hides itself and the rest."""
+    if visible is None:
+        return gpus
+    chosen: list[Gpu] = []
+    for token in visible.split(","):
+        match = [gpu for gpu in gpus if _is_named(gpu, token.strip())]
+        if len(match) != 1:
+            break
+        chosen.append(match[0])
+    return tuple(chosen)
+
+
+def _is_named(gpu: Gpu, token: str) -> bool:
+    if token.isdigit():
+        return gpu.ordinal == int(token)
+    return token.startswith("GPU-") and gpu.uuid.startswith(token)
+
+
+def _smi(environ: Mapping[str, str]) -> tuple[tuple[Gpu, ...], tuple[str, ...]]:
+    program = shutil.which("nvidia-smi", path=environ.get("PATH"))
+    if program is None:
+        return (), ()
+    query = "--query-gpu=index,uuid,name,memory.total,memory.free"
+    command = [program, query, "--format=csv,noheader,nounits"]
+    try:
+        # Its own process group: a hung nvidia-smi may have children that hold the pipe open.
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=dict(environ),
+            start_new_session=True,
+        )
+    except OSError as error:
+        return (), (f"nvidia-smi could not be started ({error.strerror}): ignored",)
+    try:
+        output, _ = process.communicate(timeout=SMI_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        _kill_group(process)
+        return (), (f"nvidia-smi gave no answer within {SMI_TIMEOUT_S:.0f} s: ignored",)
+    if process.returncode != 0:
+        return (), (f"nvidia-smi failed with exit code {process.returncode}: ignored",)
+    gpus = _parse(output.decode(errors="replace"))
+    if gpus is None:
+        return (), ("nvidia-smi gave an answer that could not be read: ignored",)
+    return gpus, ()
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(OSError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    if process.stdout is not None:
+        process.stdout.close()
+    # In uninterruptible sleep inside a broken driver it cannot be reaped: do not wait for it.
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=0.5)
+
+
+def _parse(text: str) -> tuple[Gpu, ...] | None:
+    """The rows, strictly; None where a single one is not as asked for."""
+    gpus: list[Gpu] = []
+    for line in text.strip().splitlines():
+        cells = [cell.strip() for cell in line.split(",")]
+        if len(cells) != 5 or not cells[0].isdigit() or not cells[1].startswith("GPU-"):
+            return None
+        total, free = (int(c) * _MIB if c.isdigit() else None for c in cells[3:])
+        if total is None or free is None or not 0 < free <= total:
+            total = free = None
+        gpus.append(Gpu(int(cells[0]), cells[1], cells[2], total, free))
+    return tuple(gpus) or None

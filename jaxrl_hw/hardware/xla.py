@@ -1,0 +1,164 @@
+"""XLA's and JAX's process-wide settings; nothing here imports jax.
+
+JAX reads its `JAX_*` variables when it is imported and XLA's memory variables when it first touches
+a device. Set later they do nothing, silently, so every setting is returned with what became of it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ASYNC_DISPATCH = "jax_cpu_enable_async_dispatch"
+
+# Of the whole card. The pool grows on demand, so a high limit costs other programs nothing, while
+# XLA's own default of 0.75 would refuse memory that the size of the run was computed from.
+_LIMIT_ON_DEMAND = 0.92
+
+_FALSE = ("0", "false", "no", "off")
+
+
+class Setting(NamedTuple):
+    """One setting and who decided it."""
+
+    name: str
+    """The environment variable, or the jax.config option where JAX reads no variable."""
+    value: str
+    """The value; with `too late`, the one that could not be applied."""
+    origin: str
+    """set (by this package), user (it was in the environment), too late (jax is already running
+    and the value was not applied), or pending (`apply_pending` after `import jax` applies it)."""
+
+
+_pending: dict[str, bool] = {}
+# What this module itself put into the environment: a second call must not take it for the user's.
+_ours: dict[str, str] = {}
+
+
+def default_cache_dir() -> Path:
+    """Where compiled programs are kept: $JAXRL_HW_CACHE/xla, or in the user's cache folder."""
+    own = os.environ.get("JAXRL_HW_CACHE")
+    if own:
+        return Path(own).expanduser() / "xla"
+    base = os.environ.get("XDG_CACHE_HOME")
+    # The XDG specification says that a relative path is to be ignored.
+    root = Path(base) if base and Path(base).is_absolute() else Path("~/.cache").expanduser()
+    return root / "jaxrl_hw" / "xla"
+
+
+def configure(
+    *,
+    fraction: float | None,
+    cache_dir: Path | None,
+    platform: str,
+    host_callback: bool,
+) -> list[Setting]:
+    """Set what JAX and XLA read at their start; what the user has set stays.
+
+    fraction: share (0 to 1) of the accelerator's whole memory, reserved at once so that no other
+        program can take it during the run; None grows on demand.
+    cache_dir: folder of the persistent compilation cache; None is `default_cache_dir()`.
+    platform: cpu, gpu or tpu; the memory settings concern a gpu only.
+    host_callback: the compiled program calls back into Python (native physics). XLA's CPU client
+        may then run inline in the calling thread only, see `apply_pending`.
+
+    Call it before `import jax`, and `apply_pending()` after it.
+    """
+    settings = []
+    if "jaxlib" not in sys.modules:  # jaxlib writes its own default there when it is imported
+        settings.append(_variable("TF_CPP_MIN_LOG_LEVEL", "2", late=False))
+    if platform == "gpu":
+        settings += _memory(fraction)
+    settings += _cache(cache_dir or default_cache_dir())
+    if host_callback:
+        settings.append(_inline_dispatch())
+    return settings
+
+
+def apply_pending() -> list[Setting]:
+    """Apply what only jax.config can set; call it after `import jax`, before any computation.
+
+    JAX reads no environment variable for `jax_cpu_enable_async_dispatch`. With asynchronous
+    dispatch a host callback that converts a large array waits for the very thread it runs on.
+    Returns what was applied; nothing where nothing was pending or jax is not imported yet.
+    """
+    if "jax" not in sys.modules:
+        return []
+    config = sys.modules["jax"].config
+    applied = []
+    for name in list(_pending):
+        value = _pending.pop(name)
+        if _backend_running() and getattr(config, name, None) != value:
+            applied.append(Setting(name, str(value).lower(), "too late"))
+        else:
+            config.update(name, value)
+            applied.append(Setting(name, str(value).lower(), "set"))
+    return applied
+
+
+def _variable(name: str, value: str, *, late: bool) -> Setting:
+    present = os.environ.get(name)
+    if present is not None and _ours.get(name) != present:
+        return Setting(name, present, "user")
+    if late and present != value:
+        return Setting(name, value, "too late")
+    os.environ[name] = _ours[name] = value
+    return Setting(name, value, "set")
+
+
+def _memory(fraction: float | None) -> Iterator[Setting]:
+    late = _backend_running()
+    old = os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION")
+    if old:
+        # The deprecated name still works alone; with the new one beside it jaxlib refuses to start.
+        yield Setting("XLA_PYTHON_CLIENT_MEM_FRACTION", old, "user")
+    else:
+        share = _LIMIT_ON_DEMAND if fraction is None else fraction
+        yield _variable("XLA_CLIENT_MEM_FRACTION", f"{share:.4g}", late=late)
+    reserve = "false" if fraction is None else "true"
+    yield _variable("XLA_PYTHON_CLIENT_PREALLOCATE", reserve, late=late)
+    allocator = os.environ.get("XLA_PYTHON_CLIENT_ALLOCATOR")
+    if allocator:
+        yield Setting("XLA_PYTHON_CLIENT_ALLOCATOR", allocator, "user")
+
+
+def _cache(folder: Path) -> list[Setting]:
+    wanted = [
+        ("JAX_COMPILATION_CACHE_DIR", str(folder)),
+        ("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5"),
+    ]
+    settings = [_variable(name, value, late=False) for name, value in wanted]
+    jax = sys.modules.get("jax")
+    if jax is not None:
+        for setting in settings:
+            if setting.origin == "set":
+                option = setting.name.lower()
+                number = option.endswith("_secs")
+                jax.config.update(option, float(setting.value) if number else setting.value)
+    return settings
+
+
+def _inline_dispatch() -> Setting:
+    user = os.environ.get(ASYNC_DISPATCH.upper())
+    wanted = user is not None and user.strip().lower() not in _FALSE
+    if user is not None:
+        # JAX itself ignores this variable; somebody who sets it still means it.
+        _pending[ASYNC_DISPATCH] = wanted
+        apply_pending()
+        return Setting(ASYNC_DISPATCH, str(wanted).lower(), "user")
+    _pending[ASYNC_DISPATCH] = False
+    applied = apply_pending()
+    return applied[0] if applied else Setting(ASYNC_DISPATCH, "false", "pending")
+
+
+def _backend_running() -> bool:
+    """Whether JAX has opened its devices, which is when the memory settings are read."""
+    if "jax" not in sys.modules:
+        return False
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    started = getattr(bridge, "backends_are_initialized", None)
+    # Where a future JAX hides it, take the careful answer: say that it is too late.
+    return bool(started()) if callable(started) else True

@@ -1,0 +1,39 @@
+"""Running mean and variance of observations."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+
+class RunningStats(NamedTuple):
+    """Statistics over every observation seen so far."""
+
+    count: Array  # float32 []
+    mean: Array  # [D]
+    var: Array  # [D]
+
+
+def init(size: int) -> RunningStats:
+    """Nothing seen yet: mean 0, variance 1."""
+    return RunningStats(jnp.zeros(()), jnp.zeros(size), jnp.ones(size))
+
+
+def update(stats: RunningStats, x: Array) -> RunningStats:
+    """Take in observations [..., D] (Chan, Golub and LeVeque 1979, the pairwise update)."""
+    flat = x.reshape(-1, x.shape[-1])
+    n = jnp.float32(flat.shape[0])
+    mean, var = flat.mean(axis=0), flat.var(axis=0)
+    count = stats.count + n
+    delta = mean - stats.mean
+    moment = stats.var * stats.count + var * n + delta**2 * stats.count * n / count
+    return RunningStats(count, stats.mean + delta * n / count, moment / count)
+
+
+def normalize(stats: RunningStats, x: Array, clip: float = 10.0) -> Array:
+    """Centre and scale [..., D], clipped so that one odd reading cannot rule a gradient."""
+    # an entry that never varies (a constant command, say) is centred, not blown up
+    scale = jnp.sqrt(jnp.maximum(stats.var, 1e-4))
+    return jnp.clip((x - stats.mean) / scale, -clip, clip)

@@ -1,0 +1,92 @@
+"""What a task and the rollout know of physics: a compact state, and one step function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+ModelParams = dict[str, Array]
+"""One environment's own values of MjModel arrays, by MjModel field name (`body_mass`, ...)."""
+
+
+class PhysState(NamedTuple):
+    """All that MuJoCo needs to go on exactly; everything else of mjData is rebuilt from it."""
+
+    qpos: Array  # [nq] positions: m, unit quaternions (wxyz), rad
+    qvel: Array  # [nv] velocities: m/s (world), rad/s (body frame for a free joint)
+    act: Array  # [na] actuator activations
+    qacc_warmstart: Array  # [nv] last acceleration, where the constraint solver starts
+    time: Array  # [] s
+
+
+class Physics(NamedTuple):
+    """An engine and a model.
+
+    step(params, state, ctrl [nu]) -> (state, sensordata [nsensordata])
+        advances one environment by one control step (`substeps` physics steps); vmap it. The
+        sensordata are those of the last physics step's start, one physics step behind the state,
+        as with mj_step: a step that made them current would cost one more forward pass.
+    """
+
+    engine: str
+    model: Any  # mujoco.MjModel, host side: sizes, names, addresses
+    substeps: int
+    fields: tuple[str, ...]
+    step: Callable[[ModelParams, PhysState, Array], tuple[PhysState, Array]]
+
+    @property
+    def control_dt(self) -> float:
+        """Seconds per control step."""
+        return float(self.model.opt.timestep) * self.substeps
+
+
+def nominal_params(model: Any, fields: tuple[str, ...]) -> ModelParams:
+    """The model's own values of the randomized fields, float32."""
+    return {name: jnp.asarray(np.asarray(getattr(model, name)), jnp.float32) for name in fields}
+
+
+def state_at(model: Any, keyframe: str = "home") -> PhysState:
+    """The state of a named keyframe, at rest, at time 0.
+
+    Raises:
+      KeyError: the model has no keyframe of that name.
+    """
+    key = model.key(keyframe)
+    return PhysState(
+        qpos=jnp.asarray(key.qpos, jnp.float32),
+        qvel=jnp.zeros(model.nv, jnp.float32),
+        act=jnp.zeros(model.na, jnp.float32),
+        qacc_warmstart=jnp.zeros(model.nv, jnp.float32),
+        time=jnp.zeros((), jnp.float32),
+    )
+
+
+def sensordata_at(model: Any, keyframe: str = "home") -> np.ndarray:
+    """Sensor readings [nsensordata] at a keyframe, by C MuJoCo's mj_forward."""
+    import mujoco
+
+    data = mujoco.MjData(model)
+    key = model.key(keyframe)
+    data.qpos[:] = key.qpos
+    data.ctrl[:] = key.ctrl
+    mujoco.mj_forward(model, data)
+    return np.asarray(data.sensordata, np.float32)
+
+
+def is_finite(state: PhysState, sensordata: Array) -> Array:
+    """Bool []: whether one environment's state and sensors hold numbers only."""
+    leaves = [*jax.tree.leaves(state), sensordata]
+    return jnp.all(jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]))
+
+
+def sensor_slices(model: Any) -> dict[str, slice]:
+    """Where each named sensor's readings stand in sensordata."""
+    return {
+        model.sensor(i).name: slice(int(adr), int(adr + dim))
+        for i, (adr, dim) in enumerate(zip(model.sensor_adr, model.sensor_dim, strict=True))
+    }

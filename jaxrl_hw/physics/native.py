@@ -1,0 +1,112 @@
+"""MuJoCo's C engine on CPU threads, called from inside a jitted train step.
+
+One `jax.pure_callback` per control step advances all environments through a `mujoco.batch.Batch`,
+a C thread pool that holds one state row per simulation. Only NumPy runs inside the callback: a
+JAX operation there would wait for the very computation it interrupts.
+
+A computation with a host callback is never stored in JAX's persistent compilation cache, so what
+is slow to compile (the update) is jitted apart from what calls `step` (see `jaxrl_hw.loop`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+from jax import Array
+from mujoco import batch
+
+from jaxrl_hw.physics.api import ModelParams, Physics, PhysState
+
+
+def make(
+    model: mujoco.MjModel, substeps: int, fields: tuple[str, ...], threads: int = 0
+) -> Physics:
+    """The native engine for a model; see `jaxrl_hw.physics.make_physics`."""
+    host = _Host(model, substeps, fields, threads)
+    nq, nv, na = model.nq, model.nv, model.na
+    out_width = 1 + nq + nv + na + nv + model.nsensordata
+
+    def step(params: ModelParams, state: PhysState, ctrl: Array) -> tuple[PhysState, Array]:
+        row = jnp.concatenate(
+            [state.time[None], state.qpos, state.qvel, state.act, state.qacc_warmstart, ctrl]
+        )
+        out = jax.pure_callback(
+            host.step,
+            jax.ShapeDtypeStruct((out_width,), jnp.float32),
+            {name: params[name] for name in fields},
+            row,
+            vmap_method="broadcast_all",
+        )
+        time, qpos, qvel, act, warmstart, sensordata = jnp.split(
+            out, np.cumsum([1, nq, nv, na, nv])
+        )
+        return PhysState(qpos, qvel, act, warmstart, time[0]), sensordata
+
+    return Physics("native", model, substeps, fields, step)
+
+
+class _Host:
+    """The NumPy side: a thread pool per batch size, kept between calls.
+
+    The pools are scratch space, not state: every input is written before each step, so results
+    are a function of the arguments alone.
+    """
+
+    def __init__(
+        self, model: mujoco.MjModel, substeps: int, fields: tuple[str, ...], threads: int
+    ) -> None:
+        self.model, self.substeps, self.fields, self.threads = model, substeps, fields, threads
+        self.pools: dict[int, Callable[[dict[str, np.ndarray], np.ndarray], np.ndarray]] = {}
+
+    def step(self, params: dict[str, Any], row: Any) -> np.ndarray:
+        row = np.asarray(row)
+        lead = row.shape[:-1]
+        n = int(np.prod(lead, dtype=int))
+        if n not in self.pools:
+            self.pools[n] = _make_pool(
+                self.model, n, self.substeps, self.fields, min(self.threads, n)
+            )
+        own = {
+            name: np.asarray(params[name]).reshape(n, *getattr(self.model, name).shape)
+            for name in self.fields
+        }
+        return self.pools[n](own, row.reshape(n, -1)).reshape(*lead, -1)
+
+
+def _make_pool(
+    model: mujoco.MjModel, n: int, substeps: int, fields: tuple[str, ...], threads: int
+) -> Callable[[dict[str, np.ndarray], np.ndarray], np.ndarray]:
+    pool = batch.Batch(model, n, threads)
+    live = {name: pool.expand(name) for name in fields}
+    written = {name: np.full(view.shape, np.nan, np.float32) for name, view in live.items()}
+    sensordata = pool.bind("sensordata")
+    # mjSTATE_INTEGRATION rows start with time, qpos, qvel, act, (history), warmstart, ctrl;
+    # these models have no history, so one slice holds all that goes in
+    width_in = 1 + model.nq + model.nv + model.na + model.nv + model.nu
+    width_state = width_in - model.nu
+
+    def step(params: dict[str, np.ndarray], row: np.ndarray) -> np.ndarray:
+        for name, value in params.items():
+            changed = (value != written[name]).reshape(n, -1).any(axis=1)
+            if changed.any():  # only environments that were just reset
+                written[name][changed] = value[changed]
+                live[name][changed] = value[changed]
+        pool.state[:, :width_in] = row
+        broken: np.ndarray | None = None
+        try:
+            pool.step(nstep=substeps)
+        except batch.SimulationError as error:
+            broken = error.ids
+        out = np.empty((n, width_state + sensordata.shape[1]), np.float32)
+        out[:, :width_state] = pool.state[:, :width_state]
+        out[:, width_state:] = sensordata
+        if broken is not None:
+            out[broken] = np.nan
+        return out
+
+    return step

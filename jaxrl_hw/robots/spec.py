@@ -1,0 +1,132 @@
+"""What the rest of the library needs to know of a robot that its MJCF cannot say.
+
+Importing this module loads neither MuJoCo nor JAX: a command can list and check robots before it
+decides where to run. Frames: x forward, y left, z up. Units: m, rad, s, kg, N m.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import mujoco
+
+VISUAL_GROUP = 2
+"""Geom group of everything that is only looked at (see `common/scene.xml`)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Mirror:
+    """Left-right reflection of a robot through its xz plane.
+
+    A pose `joints` and its mirror image are related by
+    `mirrored[i] = joint_sign[i] * joints[joint_perm[i]]`; mirroring twice gives the pose back.
+    """
+
+    joint_perm: tuple[int, ...]
+    """Index of the joint on the other side; joints are counted without the free joint."""
+    joint_sign: tuple[float, ...]
+    """+1 for axes along y (pitch), -1 for axes along x or z (roll, yaw)."""
+    foot_perm: tuple[int, ...]
+    """Index, in `RobotSpec.feet`, of the foot on the other side."""
+
+    def __post_init__(self) -> None:
+        for name in ("joint_perm", "foot_perm"):
+            perm = getattr(self, name)
+            if any(not 0 <= j < len(perm) or perm[j] != i for i, j in enumerate(perm)):
+                raise ValueError(f"Mirror.{name} must swap pairs of indices: got {perm}")
+        if len(self.joint_sign) != len(self.joint_perm):
+            raise ValueError(
+                f"Mirror.joint_sign has {len(self.joint_sign)} entries "
+                f"for {len(self.joint_perm)} joints"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class RobotSpec:
+    """A robot: where its MJCF is and the figures that training it needs.
+
+    The MJCF keeps these promises. A keyframe "home": its qpos is the pose that actions are relative
+    to, its ctrl holds that pose against gravity (so ctrl differs from the pose a little). A geom
+    "floor" whose friction decides every foot contact (priority 1). A camera "track". And for a
+    legged robot the sites "imu", FOOT and FOOT_zone and the sensors gyro, linvel, upvector (site
+    imu; rad/s and m/s in the frame of the site, unit vector in the world frame) and per foot
+    FOOT_pos, FOOT_vel (m, m/s, world frame), FOOT_up (unit vector, world frame) and FOOT_force
+    (normal force, N).
+    Actuators come in the order of the joints; a joint's target is `home + action_scale * action`.
+    """
+
+    name: str
+    mjcf: Path
+    """Absolute path of the model."""
+    task: str
+    """Task trained when none is named: "joystick" or "cartpole"."""
+    base: str
+    """Body that carries the free joint; "" where the base is fixed to the world."""
+    torso: str
+    """Body whose mass and centre of mass are randomized."""
+    feet: tuple[str, ...]
+    """Foot names; each names a site and, with its suffixes, sensors."""
+    gait_offsets: tuple[float, ...]
+    """Phase of each foot as a fraction of the gait cycle, in the order of `feet`."""
+    gait_period: float
+    """Duration of a gait cycle, s."""
+    action_scale: tuple[float, ...]
+    """Per actuator: rad (of joint target) per unit of action; for a motor, ctrl per unit."""
+    timestep: float
+    """Physics step for training, s."""
+    base_height: float
+    """Height of the base's origin in the keyframe "home", m. Unused where `base` is ""."""
+    fall_height: float
+    """A base lower than this has fallen, m. Unused where `base` is ""."""
+    posture: tuple[float, ...]
+    """Per joint: weight (>= 0) of the penalty for leaving the home pose."""
+    mirror: Mirror | None = None
+    """Left-right reflection, or None for a robot without that symmetry."""
+    soft_limit: float = 0.95
+    """Fraction of each joint's range, about its middle, that a policy may use freely."""
+    control_dt: float = 0.02
+    """Time between two actions, s: a whole number of timesteps."""
+
+    def __post_init__(self) -> None:
+        if len(self.gait_offsets) != len(self.feet):
+            raise ValueError(
+                f'robot "{self.name}": {len(self.gait_offsets)} gait_offsets '
+                f"for {len(self.feet)} feet"
+            )
+        if abs(self.substeps * self.timestep - self.control_dt) > 1e-9 or self.substeps < 1:
+            raise ValueError(
+                f'robot "{self.name}": control_dt {self.control_dt} s is not a whole number of '
+                f"timesteps of {self.timestep} s"
+            )
+        if any(weight < 0 for weight in self.posture):
+            raise ValueError(f'robot "{self.name}": posture weights must be >= 0: {self.posture}')
+        if self.mirror is not None and len(self.mirror.foot_perm) != len(self.feet):
+            raise ValueError(
+                f'robot "{self.name}": mirror.foot_perm has {len(self.mirror.foot_perm)} entries '
+                f"for {len(self.feet)} feet"
+            )
+
+    @property
+    def substeps(self) -> int:
+        """Physics steps per control step."""
+        return round(self.control_dt / self.timestep)
+
+    def load(self, timestep: float | None = None, *, visuals: bool = True) -> mujoco.MjModel:
+        """Compile the robot's MJCF.
+
+        Args:
+          timestep: physics step, s; None keeps the training step `self.timestep`.
+          visuals: False drops the geoms that are only looked at. Dynamics are the same, and MJX,
+            which places every geom of every simulation at every step, has far fewer to place.
+        """
+        import mujoco
+
+        spec = mujoco.MjSpec.from_file(str(self.mjcf))
+        spec.option.timestep = self.timestep if timestep is None else timestep
+        if not visuals:
+            for geom in [g for g in spec.geoms if g.group == VISUAL_GROUP]:
+                spec.delete(geom)
+        return spec.compile()

@@ -1,0 +1,60 @@
+"""Files that are whole or absent, and JSON that says which file is at fault."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from jaxrl_hw.errors import RunError, UserError
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Replace `path` by the JSON of `value` in one step; a crash leaves the old or the new.
+
+    Raises RunError where the file cannot be written.
+    """
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    temporary = ""
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp's 0600 would hide it from colleagues
+        os.replace(temporary, path)
+    except OSError as error:
+        if temporary and os.path.exists(temporary):
+            os.unlink(temporary)
+        raise RunError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def read_json(path: Path, advice: str) -> Any | None:
+    """The value in `path`, None where there is no file.
+
+    Raises UserError, naming the file and giving `advice`, where it is not JSON; RunError where it
+    cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not a text file: {advice}") from error
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror or error}") from error
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        what = "is empty" if not text.strip() else f"is not valid JSON ({error})"
+        raise UserError(f"{path} {what}: {advice}") from error
+
+
+def _umask() -> int:
+    # The mask can only be read by setting it.
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

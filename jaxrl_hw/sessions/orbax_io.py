@@ -1,0 +1,97 @@
+"""One checkpoint folder, written and read with Orbax: complete or absent.
+
+Orbax writes into a temporary folder and renames it when everything is on disk. Importing Orbax
+takes seconds, so it is imported on first use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxrl_hw.sessions.leaves import Arrays
+
+_STATE, _META = "state", "meta"
+
+
+def load_orbax() -> Any:
+    """The orbax.checkpoint module, with its reports of every step silenced."""
+    logger = logging.getLogger("absl")
+    if logger.getEffectiveLevel() < logging.WARNING or logger.level == logging.NOTSET:
+        logger.setLevel(logging.WARNING)
+    import orbax.checkpoint as ocp
+
+    return ocp
+
+
+def write(folder: Path, arrays: Arrays, meta: dict[str, Any]) -> None:
+    """Write a new checkpoint; on failure nothing of it is left. Raises whatever Orbax raises."""
+    ocp = load_orbax()
+    # Orbax refuses arrays without elements; the description in `meta` is enough to rebuild them.
+    filled = {name: array for name, array in arrays.items() if array.size > 0}
+    filled = filled or {"empty": np.zeros(1, np.uint8)}
+    items = ocp.args.Composite(
+        **{_STATE: ocp.args.StandardSave(filled), _META: ocp.args.JsonSave(meta)}
+    )
+    try:
+        with _checkpointer(ocp) as checkpointer:
+            checkpointer.save(folder.absolute(), args=items)
+    except BaseException:
+        # Half a checkpoint on a full disk would keep the next, smaller write from succeeding.
+        for left in folder.parent.glob(f"{folder.name}.orbax-checkpoint-tmp*"):
+            shutil.rmtree(left, ignore_errors=True)
+        raise
+
+
+def read_arrays(folder: Path) -> dict[str, Any]:
+    """All arrays of a checkpoint by name. Raises whatever Orbax raises on damaged files."""
+    ocp = load_orbax()
+    items = ocp.args.Composite(**{_STATE: ocp.args.StandardRestore()})
+    with _checkpointer(ocp) as checkpointer:
+        return dict(checkpointer.restore(folder.absolute(), args=items)[_STATE])
+
+
+@contextlib.contextmanager
+def _checkpointer(ocp: Any) -> Iterator[Any]:
+    """An Orbax checkpointer whose failures are told once, by their exception.
+
+    Many files are in work at once; when one fails the others still report to an event loop that is
+    closed by then, and Python would print a traceback for each.
+    """
+    usual = sys.unraisablehook
+
+    def hook(args: Any) -> None:
+        if "Event loop is closed" not in str(args.exc_value):
+            usual(args)
+
+    sys.unraisablehook = hook
+    try:
+        with contextlib.closing(ocp.Checkpointer(ocp.CompositeCheckpointHandler())) as checkpointer:
+            yield checkpointer
+    except BaseException:
+        time.sleep(0.1)  # the late ones
+        raise
+    finally:
+        sys.unraisablehook = usual
+
+
+def read_meta(folder: Path) -> dict[str, Any]:
+    """The checkpoint's description, read without Orbax. Raises OSError or ValueError."""
+    meta = json.loads((folder / _META / "metadata").read_text(encoding="utf-8"))
+    if not isinstance(meta, dict) or not isinstance(meta.get("leaves"), dict):
+        raise ValueError("its description is incomplete")
+    return meta
+
+
+def is_checkpoint(folder: Path) -> bool:
+    """Whether the folder looks like one checkpoint, whatever its name."""
+    return (folder / _META).is_dir() and (folder / _STATE).is_dir()

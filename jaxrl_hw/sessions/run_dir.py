@@ -1,0 +1,219 @@
+"""The folder of a run: names of its files, its configuration, and one line per session."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from jaxrl_hw.errors import RunError, UserError
+from jaxrl_hw.sessions.atomic import read_json, write_json
+from jaxrl_hw.sessions.versions import git_commit, package_versions
+
+FORMAT = 1
+"""Version of the run folder's layout, in config.json."""
+
+_MISSING = "(not there)"
+
+
+class RunDir:
+    """Paths and small files of one run. Making the object touches nothing on disk."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).expanduser()
+        self.config_json = self.path / "config.json"
+        self.plan_json = self.path / "plan.json"
+        self.sessions_jsonl = self.path / "sessions.jsonl"
+        self.session_open = self.path / "session.open"
+        self.metrics_jsonl = self.path / "metrics.jsonl"
+        self.checkpoints = self.path / "checkpoints"
+        self.tensorboard = self.path / "tensorboard"
+        self.videos = self.path / "videos"
+        self.policy = self.path / "policy"
+
+    def prepare(self) -> None:
+        """Create the folder where it is missing and make sure it can be written.
+
+        Nothing of an existing run is touched. Raises UserError where the path is a file or may not
+        be written, RunError where the disk refuses.
+        """
+        blocking = next((p for p in (self.path, *self.path.parents) if p.exists()), None)
+        if blocking is not None and not blocking.is_dir():
+            raise UserError(f"--run-dir must be a folder, but {blocking} is a file; choose another")
+        probe = self.path / f".probe-{os.getpid()}"
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            probe.write_text("a full disk fails here, not after the first hour\n")
+        except (PermissionError, FileNotFoundError) as error:
+            hint = f"may not be written ({error.strerror}); choose another --run-dir"
+            raise UserError(f"the run folder {self.path} {hint}") from error
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise RunError(f"cannot write to the run folder {self.path}: {reason}") from error
+        finally:
+            with contextlib.suppress(OSError):
+                probe.unlink()
+
+    def write_config(self, config: Mapping[str, Any]) -> None:
+        """config.json: the settings, package versions and git commit. Raises RunError."""
+        record = {
+            "format": FORMAT,
+            "config": dict(config),
+            "versions": package_versions(),
+            "git_commit": git_commit(),
+        }
+        write_json(self.config_json, record)
+
+    def read_config(self) -> dict[str, Any] | None:
+        """The settings in config.json, None in a new folder.
+
+        Raises UserError where the file is damaged or of a newer format.
+        """
+        record = self._read_record()
+        return None if record is None else dict(record["config"])
+
+    def _read_record(self) -> dict[str, Any] | None:
+        advice = "restore it from a copy, or start a new run with another --run-dir"
+        record = read_json(self.config_json, advice)
+        if record is None:
+            return None
+        if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
+            raise UserError(f'{self.config_json} has no "config" object: {advice}')
+        if record.get("format", FORMAT) != FORMAT:
+            got = record["format"]
+            raise UserError(
+                f"{self.config_json} has format {got!r}, this version reads format {FORMAT}: "
+                "use the version of jaxrl_hw that wrote it"
+            )
+        return record
+
+    def write_plan(self, plan: Mapping[str, Any]) -> None:
+        """plan.json. Raises RunError where it cannot be written."""
+        write_json(self.plan_json, dict(plan))
+
+    def open_session(self, record: Mapping[str, Any]) -> None:
+        """Note on disk that a session runs, so that a killed one is still counted.
+
+        A session that never closed becomes a line of sessions.jsonl with `"ended": "killed"`.
+        Raises UserError where another living process on this machine trains in this folder.
+        """
+        left = self._read_open()
+        if left is not None:
+            if _is_alive(left):
+                raise UserError(
+                    f"process {left['pid']} is already training in {self.path}; "
+                    "stop it, or choose another --run-dir"
+                )
+            killed = {k: v for k, v in left.items() if k not in _IDENTITY}
+            self.append_session({**killed, "ended": "killed"})
+        started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+        write_json(self.session_open, {**_identity(), "started": started, **record})
+
+    def close_session(self, record: Mapping[str, Any]) -> None:
+        """Write the session's line: what `open_session` was given, completed by `record`."""
+        opened = {k: v for k, v in (self._read_open() or {}).items() if k not in _IDENTITY}
+        self.append_session({**opened, **record})
+        self.session_open.unlink(missing_ok=True)
+
+    def append_session(self, record: Mapping[str, Any]) -> None:
+        """Add one line to sessions.jsonl. Raises RunError where it cannot be written."""
+        line = json.dumps(dict(record), ensure_ascii=False) + "\n"
+        try:
+            with open(self.sessions_jsonl, "a+b") as file:
+                file.seek(0, os.SEEK_END)
+                if file.tell() > 0:
+                    file.seek(-1, os.SEEK_END)
+                    if file.read(1) != b"\n":  # a line cut by a crash must not swallow this one
+                        line = "\n" + line
+                file.write(line.encode())
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise RunError(f"cannot write {self.sessions_jsonl}: {reason}") from error
+
+    def read_sessions(self) -> list[dict[str, Any]]:
+        """All sessions that ended, oldest first; lines cut by a crash are left out."""
+        try:
+            lines = self.sessions_jsonl.read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return []
+        sessions = []
+        for line in lines:
+            with contextlib.suppress(ValueError):
+                record = json.loads(line)
+                if isinstance(record, dict):
+                    sessions.append(record)
+        return sessions
+
+    def _read_open(self) -> dict[str, Any] | None:
+        # Half a note is as good as none: it says only that a session was killed.
+        try:
+            left = read_json(self.session_open, "")
+        except UserError:
+            return {}
+        return left if isinstance(left, dict) or left is None else {}
+
+
+_IDENTITY = ("pid", "host", "process_started")
+
+
+def _identity() -> dict[str, Any]:
+    import platform
+
+    import psutil
+
+    started = psutil.Process().create_time()
+    return {"pid": os.getpid(), "host": platform.node(), "process_started": started}
+
+
+def _is_alive(left: Mapping[str, Any]) -> bool:
+    """Whether another process, the one of the note, still runs. Process numbers are reused."""
+    import psutil
+
+    mine = _identity()
+    if left.get("host") != mine["host"] or left.get("pid") == mine["pid"]:
+        return False
+    try:
+        process = psutil.Process(int(left["pid"]))
+        same = abs(process.create_time() - float(left["process_started"])) < 2.0
+        return same and process.status() != psutil.STATUS_ZOMBIE
+    except (psutil.Error, KeyError, TypeError, ValueError):
+        return False
+
+
+def config_differences(
+    old: Mapping[str, Any], new: Mapping[str, Any], ignore: set[str]
+) -> list[tuple[str, Any, Any]]:
+    """What differs between two nested settings: (dotted key, old value, new value), by key.
+
+    ignore: dotted keys, or prefixes of them, that may differ. Tuples equal lists, as JSON has only
+    lists; a key on one side only has "(not there)" on the other.
+    """
+    before, after = dict(_flatten(old, "")), dict(_flatten(new, ""))
+    differences = []
+    for key in sorted(before.keys() | after.keys()):
+        if any(key == name or key.startswith(f"{name}.") for name in ignore):
+            continue
+        was, now = before.get(key, _MISSING), after.get(key, _MISSING)
+        if was != now:
+            differences.append((key, was, now))
+    return differences
+
+
+def _flatten(value: Any, key: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from _flatten(part, f"{key}.{name}" if key else str(name))
+    else:
+        yield key, _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    return value

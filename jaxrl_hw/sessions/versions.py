@@ -1,0 +1,61 @@
+"""What a run was made with: package versions and the git commit."""
+
+from __future__ import annotations
+
+import subprocess
+from importlib import metadata
+from pathlib import Path
+
+_PACKAGES = (
+    "jaxrl_hw",
+    "jax",
+    "jaxlib",
+    "mujoco",
+    "mujoco-mjx",
+    "optax",
+    "orbax-checkpoint",
+    "numpy",
+)
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of the packages that decide a run's numbers; those not installed are left out."""
+    import platform
+
+    versions = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def git_commit() -> str | None:
+    """Commit of the checkout that holds this package, "-dirty" added where files changed.
+
+    None where the package was not run from a git checkout of its own, or git is missing.
+    """
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():  # installed inside somebody else's checkout: not our commit
+        return None
+    commit = _git(root, "rev-parse", "HEAD")
+    if not commit:
+        return None
+    return f"{commit}-dirty" if _git(root, "status", "--porcelain", "-uno") else commit
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    command = ["git", "-C", str(root), *arguments]
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

@@ -1,0 +1,66 @@
+"""Where the output goes: a terminal that can be redrawn, or a pipe, a file, a notebook."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Mapping
+from typing import IO, Any
+
+from rich.console import Console as RichConsole
+
+# Commands run from a notebook's cell ("!python -m ...") get a pseudo-terminal, but the cell shows
+# every redrawing as new lines. Jupyter sets the first in kernels, the others are the clouds'.
+_NOTEBOOK_VARIABLES = ("JPY_PARENT_PID", "COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE")
+
+
+class SteadyConsole(RichConsole):
+    """A rich console whose reader may go away (`| head`, a closed terminal); the run goes on."""
+
+    def on_broken_pipe(self) -> None:
+        """Say nothing from now on; rich's own way is to exit."""
+        self.quiet = True
+        with contextlib.suppress(OSError, ValueError):
+            # Python flushes stdout once more at exit, which would fail again.
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self.file.fileno())
+            os.close(null)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """rich's print, silent for good once the terminal is gone."""
+        try:
+            super().print(*objects, **options)
+        except OSError:
+            self.quiet = True
+
+
+def can_redraw(stream: IO[str], environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether lines on this stream can be drawn over: a terminal, and not a notebook's."""
+    if in_notebook() or any(environ.get(name) for name in _NOTEBOOK_VARIABLES):
+        return False
+    if environ.get("TERM", "") in ("dumb", "unknown"):
+        return False
+    try:
+        return stream.isatty()
+    except (AttributeError, ValueError):
+        return False
+
+
+def in_notebook() -> bool:
+    """Whether this very process is a notebook's kernel."""
+    module = sys.modules.get("IPython")
+    shell = module.get_ipython() if module is not None else None
+    # ZMQInteractiveShell is Jupyter's, Shell is Colab's; a terminal's IPython is another.
+    return type(shell).__name__ in ("ZMQInteractiveShell", "Shell")
+
+
+def make_console(stream: IO[str], redraw: bool, width: int | None) -> SteadyConsole:
+    """A console on the stream that never fails on a character the stream cannot show."""
+    reconfigure = getattr(stream, "reconfigure", None)
+    if callable(reconfigure):
+        with contextlib.suppress(OSError, ValueError):
+            reconfigure(errors="replace")
+    return SteadyConsole(
+        file=stream, force_terminal=redraw, force_jupyter=False, width=width, highlight=False
+    )
