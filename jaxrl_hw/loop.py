@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from jaxrl_hw.rollout import Env, collect, init_rollout
-from jaxrl_hw.types import Algorithm, Metrics, TrainState
+from jaxrl_hw.types import Algorithm, Learner, Metrics, TrainState
 
 TrainStep = Callable[[TrainState], tuple[TrainState, Metrics]]
 
@@ -51,16 +53,43 @@ def make_train_step(env: Env, algorithm: Algorithm) -> TrainStep:
     engine only `update` can be kept in the persistent compilation cache, and it is the slow one
     to compile. Wrapped in `jax.jit` the two become one computation.
     """
-    halves = jax.jit(
-        lambda learner, envs, key: collect(env, algorithm, learner, envs, key), donate_argnums=1
-    ), jax.jit(algorithm.update, donate_argnums=0)
+    return _compose(env, algorithm, *_halves(env, algorithm))
+
+
+def compile_train_step(env: Env, algorithm: Algorithm, state: TrainState) -> TrainStep:
+    """The same step, compiled now for states of this form; the two halves side by side.
+
+    Args:
+      env, algorithm: as for `make_train_step`.
+      state: a state or its jax.ShapeDtypeStructs.
+    """
+    collect_half, update_half = _halves(env, algorithm)
+    _, batch, _ = jax.eval_shape(collect_half, state.learner, state.env_state, state.key)
+    with ThreadPoolExecutor(2) as threads:
+        updating = threads.submit(
+            lambda: update_half.lower(state.learner, batch, state.key).compile()
+        )
+        collecting = threads.submit(
+            lambda: collect_half.lower(state.learner, state.env_state, state.key).compile()
+        )
+        return _compose(env, algorithm, collecting.result(), updating.result())
+
+
+def _halves(env: Env, algorithm: Algorithm) -> tuple[Any, Any]:
+    def collecting(learner: Learner, envs: Any, key: Array) -> Any:
+        return collect(env, algorithm, learner, envs, key)
+
+    return jax.jit(collecting, donate_argnums=1), jax.jit(algorithm.update, donate_argnums=0)
+
+
+def _compose(env: Env, algorithm: Algorithm, collect_half: Any, update_half: Any) -> TrainStep:
+    count = env.num_envs * algorithm.unroll
 
     def train_step(state: TrainState) -> tuple[TrainState, Metrics]:
-        collect_half, update_half = halves
         key, key_collect, key_update = jax.random.split(state.key, 3)
         envs, batch, seen = collect_half(state.learner, state.env_state, key_collect)
         learner, learned = update_half(state.learner, batch, key_update)
-        steps = add_steps(state.env_steps, env.num_envs * algorithm.unroll)
+        steps = add_steps(state.env_steps, count)
         after = TrainState(*learner, envs, key, state.iteration + 1, steps)
         return after, {**seen, **learned}
 

@@ -73,7 +73,7 @@ def refine(hardware: Hardware) -> Hardware:
         devices = jax.local_devices()
         device = devices[0]
         stats = device.memory_stats() or {}
-    except Exception as error:  # noqa: BLE001 - a broken backend is the trainer's to report
+    except Exception as error:  # a broken backend is the trainer's to report
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         return replace(hardware, notes=(*hardware.notes, f"JAX opened no device: {reason}"))
     kind = "gpu" if device.platform in _GPU_PLATFORMS else str(device.platform)
@@ -158,7 +158,7 @@ def _main_memory() -> tuple[int | None, int | None, str]:
 
         memory = psutil.virtual_memory()
         total, free, source = int(memory.total), int(memory.available), "psutil available"
-    except Exception:  # noqa: BLE001 - psutil reads /proc files that containers may hide
+    except Exception:  # psutil reads /proc files that containers may hide
         return None, None, "unknown"
     group = cgroup.memory_limit()
     if group is not None and group.limit < total:

@@ -48,7 +48,7 @@ class MemoryWatch:
             if self._on_device:
                 return self._device() or self._from_driver() or MemoryUse(None, None, "unknown")
             return self._resident()
-        except Exception:  # noqa: BLE001 - a figure on the console must never end a run
+        except Exception:  # a figure on the console must never end a run
             return MemoryUse(None, self._seen or None, "unknown")
 
     def _device(self) -> MemoryUse | None:

@@ -42,7 +42,7 @@ def read_gpus(environ: Mapping[str, str]) -> Reading:
     try:
         with _nvml() as nvml:
             return Reading(_visible_nvml(nvml, visible), "nvml", ())
-    except Exception:  # noqa: BLE001 - any failure of a driver library means the same: ask elsewhere
+    except Exception:  # any failure of a driver library means the same: ask elsewhere
         pass
     gpus, notes = _smi(environ)
     return Reading(_select(gpus, visible), "nvidia-smi" if gpus else "unknown", notes)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 
+from jaxrl_hw.errors import UserError, unknown
 from jaxrl_hw.robots.spec import Mirror, RobotSpec
 
 __all__ = ["Mirror", "RobotSpec", "get_robot", "register_robot", "robot_names"]
@@ -22,15 +22,13 @@ def get_robot(name: str) -> RobotSpec:
     """The robot of that name.
 
     Raises:
-      ValueError: there is none; the message lists those there are and the nearest one.
+      UserError: there is none; the message lists those there are and the nearest one.
     """
     if name in _REGISTERED:
         return _REGISTERED[name]
     if name in _SHIPPED:
         return importlib.import_module(f"{__name__}.{name}").SPEC
-    message = f'unknown robot "{name}": known are {", ".join(robot_names())}'
-    near = difflib.get_close_matches(name, robot_names(), n=1, cutoff=0.4)
-    raise ValueError(message + (f'; did you mean "{near[0]}"?' if near else ""))
+    raise unknown("robot", name, robot_names())
 
 
 def register_robot(spec: RobotSpec) -> None:
@@ -39,10 +37,10 @@ def register_robot(spec: RobotSpec) -> None:
     Registering the very same spec again does nothing, so a notebook cell can be run twice.
 
     Raises:
-      ValueError: another robot has that name already.
+      UserError: another robot has that name already.
     """
     if spec.name in robot_names() and get_robot(spec.name) != spec:
-        raise ValueError(
+        raise UserError(
             f'robot "{spec.name}" exists already: give yours another name '
             f"(taken are {', '.join(robot_names())})"
         )

@@ -139,7 +139,7 @@ class Checkpoints:
             leaves.add_checksums(arrays, meta["leaves"])
             self._shelf.put(iteration, lambda folder: orbax_io.write(folder, arrays, meta))
             self._shelf.tidy()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the training goes on
+        except Exception as error:  # whatever it is, the training goes on
             if iteration not in self._shelf.iterations():
                 self._settled.discard(iteration)
             self._warn(

@@ -48,6 +48,8 @@ class Shelf:
         """Let `write` make the folder of an iteration; one of that name stays until it has."""
         self.directory.mkdir(parents=True, exist_ok=True)
         folder = self.folder(iteration)
+        for left in self.directory.glob(f"{iteration}.orbax-checkpoint-tmp*"):
+            shutil.rmtree(left, ignore_errors=True)  # of a writer that was killed
         if folder.exists():
             new, old = folder.with_name(f"{iteration}.new"), folder.with_name(f"{iteration}.old")
             for left in (new, old):

@@ -39,7 +39,7 @@ def process_start() -> float:
         import psutil
 
         return float(psutil.Process().create_time())
-    except Exception:  # noqa: BLE001 - without /proc: nearly right is better than no limit
+    except Exception:  # without /proc: nearly right is better than no limit
         return time.time() - time.process_time()
 
 

@@ -16,7 +16,7 @@ from jaxrl_hw.telemetry import formats
 from jaxrl_hw.telemetry.plain import plain
 
 _RECENT = 20
-_GAP = "   "
+_GAP = "  "
 
 
 class Progress:

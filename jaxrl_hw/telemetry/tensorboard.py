@@ -55,7 +55,7 @@ class TensorBoardLog:
     def _guarded(self, action: Callable[[], Any]) -> None:
         try:
             action()
-        except Exception as error:  # noqa: BLE001 - a plot is never worth a run
+        except Exception as error:  # a plot is never worth a run
             self._enabled, self._writer = False, None
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             self._warn(f"no more TensorBoard files in {self._directory}: {reason}")

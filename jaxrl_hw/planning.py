@@ -1,0 +1,227 @@
+"""The plan of a run: settled before anything heavy, and printed first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from jaxrl_hw import footprint, settings
+from jaxrl_hw.config import Config
+from jaxrl_hw.errors import UserError
+from jaxrl_hw.flags import run_folder
+from jaxrl_hw.hardware import sizing, xla
+from jaxrl_hw.hardware.detect import Hardware, detect
+from jaxrl_hw.robots import get_robot
+from jaxrl_hw.sessions.run_dir import RunDir, config_differences
+from jaxrl_hw.telemetry import formats
+
+BOUNDS = {"cpu": (64, 4096), "gpu": (512, 4096), "tpu": (512, 4096)}
+"""Environments tried by `auto`, least and most, by platform."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run will do and use."""
+
+    config: Config
+    """The config with every "auto" settled."""
+    hardware: Hardware
+    folder: Path
+    sizing: sizing.Sizing
+    memory: dict[str, int]
+    """Expected bytes, item by item; their sum is `sizing.expected_bytes`."""
+    xla: tuple[xla.Setting, ...]
+    iterations_done: int
+    """Of the run that is continued; 0 for a new one."""
+    warnings: tuple[str, ...]
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The plan as names and values, for people."""
+        c, h = self.config, self.hardware
+        samples = int(c.num_envs) * c.ppo.unroll
+        free = formats.size(h.memory_free) if h.memory_free else "unknown"
+        kept = ", ".join(f"{k} {formats.size(v)}" for k, v in self.memory.items())
+        task = get_robot(c.robot).task if c.task == "auto" else c.task
+        goal = f"iteration {c.iterations:,}"
+        limit = f", stopping after {c.time_limit}" if c.time_limit else ""
+        return [
+            ("robot", f"{c.robot}, {task} task, {c.algo}, preset {c.preset}, seed {c.seed}"),
+            ("hardware", f"{h.name}, {h.cores} cores, {free} free ({h.memory_source})"),
+            ("physics", f"{c.physics} ({_ENGINE_NOTES[c.physics]})"),
+            ("environments", f"{c.num_envs:,}: {'; '.join(self.sizing.reasons)}"),
+            (
+                "batch",
+                f"{c.num_envs:,} envs x {c.ppo.unroll} steps = {samples:,} samples; "
+                f"{c.ppo.epochs} epochs x {c.ppo.minibatches} minibatches of "
+                f"{samples // c.ppo.minibatches:,}",
+            ),
+            (
+                "networks",
+                f"policy {'-'.join(map(str, c.net.policy))}, "
+                f"value {'-'.join(map(str, c.net.value))}, {c.precision}",
+            ),
+            ("memory", f"{formats.size(self.sizing.expected_bytes)} expected: {kept}"),
+            ("settings", ", ".join(f"{s.name}={s.value} ({s.origin})" for s in self.xla)),
+            ("run folder", str(self.folder)),
+            ("start", self._start()),
+            ("goal", goal + limit),
+        ]
+
+    def _start(self) -> str:
+        if self.iterations_done:
+            return f"continues after iteration {self.iterations_done:,}"
+        if self.config.resume not in ("auto", "never", "required"):
+            return f"new run, from {self.config.resume}"
+        return "new run"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For plan.json."""
+        h = self.hardware
+        return {
+            "hardware": {name: getattr(h, name) for name in h.__dataclass_fields__},
+            "config": settings.to_dict(self.config),
+            "num_envs": self.config.num_envs,
+            "reasons": list(self.sizing.reasons),
+            "budget_bytes": self.sizing.budget_bytes,
+            "predicted_bytes": {**self.memory, "total": self.sizing.expected_bytes},
+            "candidates": [candidate._asdict() for candidate in self.sizing.candidates],
+            "xla": [setting._asdict() for setting in self.xla],
+            "warnings": list(self.warnings),
+        }
+
+
+_ENGINE_NOTES = {
+    "native": "MuJoCo's C engine on the CPU cores",
+    "mjx": "MJX on the accelerator",
+}
+
+
+def make_plan(config: Config) -> Plan:
+    """Settle a config for this machine. Does not import jax; sets XLA's variables before it is.
+
+    Raises:
+      UserError: a value that cannot be used, a number of environments that does not fit or divide,
+        a run folder that cannot be continued.
+    """
+    config = settings.check(config)
+    hardware = detect()
+    notes = list(hardware.notes)
+    engine = config.physics
+    if engine == "auto":
+        engine = "native" if hardware.platform == "cpu" else "mjx"
+    if engine == "mjx" and hardware.platform == "cpu":
+        notes.append("MJX runs on the CPU here, many times slower than --physics native")
+    config = replace(config, physics=engine)
+    folder = run_folder(config)
+    config, done = _continued(config, folder)
+    memory = footprint.need(config)
+    chosen = _size(config, hardware, memory.total)
+    config = replace(config, num_envs=chosen.num_envs)
+    fraction = config.mem_fraction if isinstance(config.mem_fraction, float) else None
+    applied = xla.configure(
+        fraction=fraction,
+        cache_dir=None,
+        platform=hardware.platform,
+        host_callback=engine == "native",
+    )
+    late = [s.name for s in applied if s.origin == "too late"]
+    if late:
+        notes.append(f"jax was already imported: {', '.join(late)} cannot be set any more")
+    return Plan(
+        config=config,
+        hardware=hardware,
+        folder=folder,
+        sizing=chosen,
+        memory=memory.items(chosen.num_envs),
+        xla=tuple(applied),
+        iterations_done=done,
+        warnings=tuple(notes),
+    )
+
+
+def _size(config: Config, hardware: Hardware, need: sizing.MemoryNeed) -> sizing.Sizing:
+    step = sizing.granularity_of(config.ppo.unroll, config.ppo.minibatches)
+    if isinstance(config.num_envs, int):
+        sizing.check_divisible(config.num_envs, config.ppo.unroll, config.ppo.minibatches)
+        return sizing.check_num_envs(
+            config.num_envs,
+            hardware,
+            need=need,
+            granularity=step,
+            fraction=config.mem_fraction,
+        )
+    return sizing.choose_num_envs(
+        hardware,
+        need=need,
+        granularity=step,
+        bounds=BOUNDS[hardware.platform],
+        fraction=config.mem_fraction,
+    )
+
+
+MAY_CHANGE = {
+    "iterations",
+    "time_limit",
+    "run_dir",
+    "resume",
+    "save_every",
+    "keep",
+    "mem_fraction",
+    "threads",
+    "tensorboard",
+    "num_envs",
+    "physics",
+    "precision",
+}
+"""Settings that may differ between the sessions of one run: none of them changes what is learned
+from, but num_envs, physics and precision, which a run may take up on another machine."""
+
+
+def _continued(config: Config, folder: Path) -> tuple[Config, int]:
+    """The config of the run in the folder, if there is one to continue, and its iterations.
+
+    An "auto" number of environments is the run's own, so that it continues exactly.
+    """
+    run = RunDir(folder)
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"--run-dir must be a folder, but {folder} is a file; choose another")
+    saved = run.read_config()
+    done = _newest(run)
+    if config.resume == "required" and not done:
+        raise UserError(f"--resume required, but there is no checkpoint in {folder}")
+    if config.resume == "never":
+        if done:
+            raise UserError(
+                f"--resume never, but {folder} holds a run of {done} iterations; "
+                "choose another --run-dir, or delete it"
+            )
+        return config, 0
+    if saved is None or not done:
+        return config, 0
+    changed = config_differences(saved, settings.to_dict(config), MAY_CHANGE)
+    if changed:
+        shown = "; ".join(f"{key} was {_show(old)}, now {_show(new)}" for key, old, new in changed[:6])
+        more = f" and {len(changed) - 6} more" if len(changed) > 6 else ""
+        raise UserError(
+            f"{folder} holds another run: {shown}{more}; choose another --run-dir, or use its settings"
+        )
+    if config.iterations < done:
+        raise UserError(
+            f"--iterations {config.iterations} is below the {done} that are done in {folder}; "
+            f"give more than {done}"
+        )
+    if config.num_envs == "auto" and isinstance(saved.get("num_envs"), int):
+        config = replace(config, num_envs=saved["num_envs"])
+    return config, done
+
+
+def _newest(run: RunDir) -> int:
+    """The newest complete checkpoint's iteration, 0 without one; reads names only."""
+    if not run.checkpoints.is_dir():
+        return 0
+    return max((int(p.name) for p in run.checkpoints.iterdir() if p.name.isdecimal()), default=0)
+
+
+def _show(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)

@@ -1,0 +1,89 @@
+"""A run on disk or just trained: its metrics, its policy, its state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from jaxrl_hw import settings
+from jaxrl_hw.config import Config
+from jaxrl_hw.errors import UserError
+from jaxrl_hw.factory import make_algorithm, make_env
+from jaxrl_hw.loop import init_train_state
+from jaxrl_hw.presets import preset_config
+from jaxrl_hw.rollout import Env
+from jaxrl_hw.sessions.checkpoint import Checkpoints
+from jaxrl_hw.sessions.run_dir import RunDir
+from jaxrl_hw.telemetry.jsonl import read_columns
+from jaxrl_hw.types import Algorithm, TrainState
+
+
+@dataclass(frozen=True)
+class Run:
+    """What `fit` and `load_run` give back."""
+
+    config: Config
+    """With every "auto" settled."""
+    folder: Path
+    metrics: dict[str, list[Any]] = field(repr=False)
+    """metrics.jsonl as columns: one list per name, one entry per iteration."""
+    state: TrainState = field(repr=False)
+    policy: Callable[[Any], jax.Array] = field(repr=False)
+    """Policy observations [..., O] -> actions [..., A], without exploration noise."""
+    ended: str = ""
+    """Why training stopped: "goal", "time limit", a signal's name, or "callback"."""
+
+    @property
+    def iteration(self) -> int:
+        """Iterations done."""
+        return int(self.state.iteration)
+
+
+def make_policy(algorithm: Algorithm, state: TrainState) -> Callable[[Any], jax.Array]:
+    """The deterministic policy of a state, as a jitted function of observations [..., O]."""
+    learner = state.learner
+    act = jax.jit(algorithm.policy)
+    return lambda obs: act(learner, obs)
+
+
+def state_form(env: Env, algorithm: Algorithm) -> TrainState:
+    """The shapes and dtypes of a train state, without making one."""
+    form: TrainState = jax.eval_shape(lambda: init_train_state(env, algorithm, 0))
+    return form
+
+
+def saved_config(folder: str | Path) -> Config:
+    """The config of a run folder.
+
+    Raises:
+      UserError: no run is there, or its config.json is damaged.
+    """
+    run = RunDir(folder)
+    saved = run.read_config()
+    if saved is None:
+        raise UserError(f"no run in {run.path}: it has no config.json; train one first")
+    base = preset_config(str(saved.get("robot", "g1")))
+    return replace(settings.from_dict(saved, base, str(run.config_json)), run_dir=str(run.path))
+
+
+def load_run(folder: str | Path, iteration: int | None = None) -> Run:
+    """A run from its folder, at its newest whole checkpoint or the one named.
+
+    Raises:
+      UserError: no run, or no checkpoint yet, or none of that iteration.
+      RunError: every checkpoint is damaged.
+    """
+    run = RunDir(folder)
+    config = saved_config(folder)
+    env = make_env(config)
+    algorithm = make_algorithm(config, env)
+    with Checkpoints(run.checkpoints, keep=config.keep) as checkpoints:
+        found = checkpoints.restore(state_form(env, algorithm), iteration)
+    if found is None:
+        raise UserError(f"no checkpoint in {run.path} yet: train it first")
+    metrics = read_columns(run.metrics_jsonl) if run.metrics_jsonl.exists() else {}
+    return Run(config, run.path, metrics, found[0], make_policy(algorithm, found[0]))

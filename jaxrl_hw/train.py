@@ -1,0 +1,24 @@
+"""Train a robot, or go on training it: python -m jaxrl_hw.train --robot g1 --num-envs auto"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from jaxrl_hw.commands import DONE, STOPPED, run_command
+from jaxrl_hw.fitting import fit
+from jaxrl_hw.flags import parse
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code 0: the goal is reached; 75: stopped early, saved; 2: bad input; 1: failure."""
+
+    def body() -> int:
+        run = fit(parse(sys.argv[1:] if argv is None else argv))
+        return DONE if run.ended == "goal" else STOPPED
+
+    return run_command(body)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

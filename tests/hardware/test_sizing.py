@@ -1,0 +1,137 @@
+"""A run is sized to what is free, and says why; what cannot be is refused with numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from jaxrl_hw.errors import UserError
+from jaxrl_hw.hardware.arguments import parse_fraction, parse_num_envs
+from jaxrl_hw.hardware.detect import Hardware
+from jaxrl_hw.hardware.sizing import (
+    MemoryNeed,
+    check_divisible,
+    check_num_envs,
+    choose_num_envs,
+    granularity_of,
+)
+
+GB = 10**9
+GPU = Hardware("gpu", "Tesla T4", 1, 2, 16 * GB, 15 * GB, "nvml")
+CPU = Hardware("cpu", "EPYC", 1, 2, 16 * GB, 10 * GB, "psutil available")
+NEED = MemoryNeed(fixed=2 * GB, per_env=2_000_000)
+
+
+def choose(hardware=GPU, need=NEED, granularity=6, bounds=(64, 8192), fraction="auto"):
+    return choose_num_envs(
+        hardware, need=need, granularity=granularity, bounds=bounds, fraction=fraction
+    )
+
+
+def test_the_largest_multiple_that_fits_is_taken():
+    sizing = choose()
+    assert sizing.budget_bytes == 12 * GB
+    assert sizing.num_envs == 4998  # 10 GB / 2 MB = 5000, in sixes
+    assert sizing.expected_bytes == 2 * GB + 4998 * 2_000_000
+    assert "memory holds 4,998" in sizing.reasons
+    assert [c.fits for c in sizing.candidates if c.num_envs in (66, 4998, 8190)] == [
+        True,
+        True,
+        False,
+    ]
+
+
+def test_a_share_is_of_the_whole_but_never_more_than_is_free():
+    assert choose(fraction=0.5).budget_bytes == 8 * GB
+    sizing = choose(replace(GPU, memory_free=4 * GB), fraction=0.5)
+    assert sizing.budget_bytes == int(0.95 * 4 * GB)
+    assert "less than --mem-fraction 0.5" in sizing.reasons[0]
+
+
+def test_the_bounds_hold_where_memory_is_plenty():
+    sizing = choose(bounds=(64, 1000))
+    assert sizing.num_envs == 996
+    assert "1,000" in sizing.reasons[-1]
+
+
+def test_a_cpu_takes_no_more_than_pay():
+    sizing = choose(CPU, granularity=1)
+    assert sizing.num_envs == 512
+    assert sizing.budget_bytes == 6 * GB
+    assert "2 cores gain nothing from more than 256 each" in sizing.reasons[-1]
+
+
+def test_unknown_memory_takes_the_least():
+    sizing = choose(replace(GPU, memory_free=None, memory_total=None, memory_source="unknown"))
+    assert sizing.num_envs == 66
+    assert sizing.budget_bytes is None
+    assert "unknown" in sizing.reasons[0]
+
+
+def test_little_memory_goes_below_the_least():
+    sizing = choose(replace(GPU, memory_free=2_600_000_000))
+    assert sizing.num_envs == 36
+    assert "less than the usual 66" in sizing.reasons[-1]
+
+
+def test_too_little_memory_is_refused_with_numbers():
+    for sized in (choose, lambda hw: check_num_envs(1, hw, need=NEED)):
+        with pytest.raises(UserError, match=r"not even .* 2\.0 GB needed.* free on the Tesla T4"):
+            sized(replace(GPU, memory_free=2 * GB))
+
+
+def test_a_given_number_is_taken_if_it_fits():
+    assert check_num_envs(6000, GPU, need=NEED).num_envs == 6000
+    with pytest.raises(UserError, match=r"--num-envs 7000 needs 16\.0 GB, but 14\.2 GB") as caught:
+        check_num_envs(7000, GPU, need=NEED, granularity=6)
+    assert "at most 6120 fit" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(UserError, match="but 8.0 GB can be used"):
+        check_num_envs(6000, GPU, need=NEED, fraction=0.5)
+    unknown = replace(GPU, memory_free=None)
+    assert check_num_envs(6000, unknown, need=NEED).budget_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("num_envs", "unroll", "minibatches", "near"),
+    [(100, 24, 7, 98), (104, 24, 7, 105), (1, 1, 8, 8), (3, 24, 32, 4), (6, 1, 4, 4)],
+)
+def test_unequal_minibatches_suggest_the_nearest_number(num_envs, unroll, minibatches, near):
+    with pytest.raises(UserError, match=f"such as --num-envs {near}$"):
+        check_divisible(num_envs, unroll, minibatches)
+    check_divisible(near, unroll, minibatches)
+
+
+def test_granularity_is_the_least_number_that_divides():
+    for unroll, minibatches in ((24, 6), (20, 32), (24, 7), (1, 4)):
+        step = granularity_of(unroll, minibatches)
+        check_divisible(step, unroll, minibatches)
+        assert all(n * unroll % minibatches for n in range(1, step))
+
+
+@pytest.mark.parametrize("text", ["0", "-5", "abc", "1.5", "", "1e3", "１２", "auto1"])
+def test_bad_num_envs_are_refused_in_one_line(text):
+    with pytest.raises(UserError) as caught:
+        parse_num_envs(text)
+    assert str(caught.value) == (
+        f'--num-envs must be "auto" or a whole number of at least 1, got "{text}"'
+    )
+
+
+def test_good_arguments():
+    assert parse_num_envs("auto") == parse_num_envs(" AUTO ") == "auto"
+    assert parse_num_envs("512") == parse_num_envs(512) == 512
+    assert parse_fraction("auto") == "auto"
+    assert parse_fraction("0.8") == parse_fraction(0.8) == 0.8
+
+
+@pytest.mark.parametrize("text", ["0", "1", "-0.5", "nan", "abc", "inf"])
+def test_bad_fractions_are_refused(text):
+    with pytest.raises(UserError, match=r'--mem-fraction must be "auto" or a number from 0.05'):
+        parse_fraction(text)
+
+
+def test_a_percentage_is_understood_well_enough_to_suggest():
+    with pytest.raises(UserError, match=r"did you mean 0\.8\?"):
+        parse_fraction("80")

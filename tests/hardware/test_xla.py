@@ -1,0 +1,112 @@
+"""Settings are made before jax is imported, the user's stay, and late ones are owned up to."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+CONFIGURE = """
+import json, os, sys
+from pathlib import Path
+from jaxrl_hw.hardware import xla
+args = json.loads(sys.argv[1])
+cache = args.pop("cache_dir", None)
+if args.pop("import_jax", False): import jax
+if args.pop("use_jax", False): import jax; jax.numpy.ones(3).block_until_ready()
+twice = args.pop("twice", False)
+settings = xla.configure(cache_dir=Path(cache) if cache else None, **args)
+if twice: settings = xla.configure(cache_dir=Path(cache) if cache else None, **args)
+out = {"settings": {s.name: [s.value, s.origin] for s in settings}}
+out["jax"] = "jax" in sys.modules
+out["environ"] = {k: v for k, v in os.environ.items() if k.startswith(("XLA", "JAX", "TF_CPP"))}
+import jax
+out["pending"] = [list(s) for s in xla.apply_pending()]
+from jax._src import xla_bridge
+jax.numpy.ones(3).block_until_ready()
+out["async"] = xla_bridge._CPU_ENABLE_ASYNC_DISPATCH.value
+out["cache"] = jax.config.jax_compilation_cache_dir
+out["min_s"] = jax.config.jax_persistent_cache_min_compile_time_secs
+print(json.dumps(out))
+"""
+
+
+def configure(environ: dict[str, str], **args: Any) -> dict[str, Any]:
+    defaults = {"fraction": None, "platform": "cpu", "host_callback": False}
+    clean = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("XLA", "JAX", "TF_CPP", "XDG_CACHE"))
+    }
+    command = [sys.executable, "-c", CONFIGURE, json.dumps(defaults | args)]
+    env = {**clean, "JAX_PLATFORMS": "cpu", **environ}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_gpu_gets_its_share_of_memory_and_jax_is_not_imported():
+    out = configure({}, platform="gpu", fraction=0.5, cache_dir="/tmp/some-cache")
+    assert not out["jax"]
+    assert out["settings"]["XLA_CLIENT_MEM_FRACTION"] == ["0.5", "set"]
+    assert out["settings"]["XLA_PYTHON_CLIENT_PREALLOCATE"] == ["true", "set"]
+    assert out["environ"]["XLA_CLIENT_MEM_FRACTION"] == "0.5"
+    assert out["environ"]["TF_CPP_MIN_LOG_LEVEL"] == "2"
+    assert "XLA_PYTHON_CLIENT_ALLOCATOR" not in out["environ"]
+    assert out["cache"] == "/tmp/some-cache"
+    assert out["min_s"] == 0.5
+
+
+def test_auto_grows_on_demand_and_a_cpu_gets_no_memory_settings():
+    out = configure({}, platform="gpu", twice=True)
+    assert out["settings"]["XLA_PYTHON_CLIENT_PREALLOCATE"] == ["false", "set"]
+    assert float(out["settings"]["XLA_CLIENT_MEM_FRACTION"][0]) > 0.75
+    out = configure({})
+    assert not [name for name in out["settings"] if name.startswith("XLA")]
+
+
+def test_what_the_user_set_wins():
+    environ = {
+        "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.3",
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        "XLA_PYTHON_CLIENT_ALLOCATOR": "platform",
+        "JAX_COMPILATION_CACHE_DIR": "/tmp/theirs",
+        "TF_CPP_MIN_LOG_LEVEL": "0",
+    }
+    out = configure(environ, platform="gpu", fraction=0.5)
+    for name, value in environ.items():
+        assert out["settings"][name] == [value, "user"]
+    # With both names jaxlib refuses to start.
+    assert "XLA_CLIENT_MEM_FRACTION" not in out["environ"]
+    assert out["cache"] == "/tmp/theirs"
+
+
+def test_after_jax_has_opened_its_devices_memory_settings_are_too_late():
+    late = {"platform": "gpu", "fraction": 0.5, "host_callback": True, "cache_dir": "/tmp/c"}
+    out = configure({}, use_jax=True, **late)
+    assert out["settings"]["XLA_CLIENT_MEM_FRACTION"] == ["0.5", "too late"]
+    assert out["settings"]["XLA_PYTHON_CLIENT_PREALLOCATE"] == ["true", "too late"]
+    assert out["settings"]["jax_cpu_enable_async_dispatch"] == ["false", "too late"]
+    assert "XLA_CLIENT_MEM_FRACTION" not in out["environ"]
+    assert out["settings"]["JAX_COMPILATION_CACHE_DIR"] == ["/tmp/c", "set"]
+    assert out["cache"] == "/tmp/c"
+
+
+def test_host_callbacks_run_with_inline_dispatch():
+    out = configure({}, host_callback=True)
+    assert out["settings"]["jax_cpu_enable_async_dispatch"] == ["false", "pending"]
+    assert out["pending"] == [["jax_cpu_enable_async_dispatch", "false", "set"]]
+    assert out["async"] is False
+    assert configure({}, host_callback=True, import_jax=True)["settings"][
+        "jax_cpu_enable_async_dispatch"
+    ] == ["false", "set"]
+    assert configure({})["async"] is True
+    assert configure({"JAX_CPU_ENABLE_ASYNC_DISPATCH": "1"}, host_callback=True)["async"] is True
+
+
+def test_the_cache_folder_follows_the_environment():
+    assert configure({"JAXRL_HW_CACHE": "/tmp/own"})["cache"] == "/tmp/own/xla"
+    assert configure({"XDG_CACHE_HOME": "/tmp/xdg"})["cache"] == "/tmp/xdg/jaxrl_hw/xla"
+    home = {"HOME": "/tmp/home", "XDG_CACHE_HOME": "relative"}
+    assert configure(home)["cache"] == "/tmp/home/.cache/jaxrl_hw/xla"
