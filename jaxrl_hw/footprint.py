@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 from jaxrl_hw.config import Config
@@ -66,7 +67,7 @@ def need(config: Config) -> Footprint:
 
 def _weights(size: int, widths: tuple[int, ...], out: int) -> int:
     sizes = [size, *widths, out]
-    return sum((a + 1) * b for a, b in zip(sizes, sizes[1:], strict=False))
+    return sum((a + 1) * b for a, b in pairwise(sizes))
 
 
 def _activations(config: Config) -> int:

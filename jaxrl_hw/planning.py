@@ -201,10 +201,11 @@ def _continued(config: Config, folder: Path) -> tuple[Config, int]:
         return config, 0
     changed = config_differences(saved, settings.to_dict(config), MAY_CHANGE)
     if changed:
-        shown = "; ".join(f"{key} was {_show(old)}, now {_show(new)}" for key, old, new in changed[:6])
+        parts = [f"{key} was {_show(old)}, now {_show(new)}" for key, old, new in changed[:6]]
         more = f" and {len(changed) - 6} more" if len(changed) > 6 else ""
         raise UserError(
-            f"{folder} holds another run: {shown}{more}; choose another --run-dir, or use its settings"
+            f"{folder} holds another run: {'; '.join(parts)}{more}; "
+            "choose another --run-dir, or use its settings"
         )
     if config.iterations < done:
         raise UserError(

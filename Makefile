@@ -1,0 +1,54 @@
+# make train    sets up .venv on first use, then trains: G1, as many environments as pay off
+# make test     sets up .venv on first use, then lint, types, import rules, tests, notebook, smoke run
+#
+#   make train ARGS="--robot cartpole --iterations 50"      passes flags on
+#   make train EXTRAS=cuda12                                jax for NVIDIA (or cuda13)
+
+PYTHON ?= python3
+VENV   ?= .venv
+ARGS   ?=
+EXTRAS ?=
+ROBOT  := --robot g1 --num-envs auto
+
+PY    := $(VENV)/bin/python
+WANT  := $(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
+STAMP := $(VENV)/.installed-$(WANT)-$(subst $(comma),-,$(EXTRAS))
+
+.PHONY: setup train plan test lint unit notebook smoke bench clean
+
+setup: $(STAMP)
+
+# The stamp is named after what is to be installed: as long as that stays the same, nothing here
+# touches the network again.
+$(STAMP):
+	@scripts/setup.sh "$(PYTHON)" "$(VENV)" "$(EXTRAS)"
+	@rm -f $(VENV)/.installed-* && touch $@
+
+train: setup
+	@$(PY) -m jaxrl_hw.train $(if $(findstring --robot,$(ARGS)),,$(ROBOT)) $(ARGS)
+
+plan: setup
+	@$(PY) -m jaxrl_hw.plan $(ARGS)
+
+test: lint unit notebook smoke
+
+lint: setup
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+unit: setup
+	$(PY) -m pytest
+
+notebook: setup
+	JAXRL_HW_NOTEBOOK_SIZE=tiny $(PY) -m pytest --nbmake --nbmake-timeout=300 notebooks
+
+smoke: setup
+	scripts/smoke.sh "$(MAKE)"
+
+bench: setup
+	$(PY) benchmarks/throughput.py $(ARGS)
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .import_linter_cache
