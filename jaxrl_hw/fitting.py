@@ -108,6 +108,8 @@ class _Session:
             self.algorithm = make_algorithm(config, self.env)
             form = state_form(self.env, self.algorithm)
             state = self._restore(form)
+        if state is not None and int(state.iteration) >= config.iterations:
+            return state, None  # nothing is left to do, so nothing needs compiling
         with self.console.compiling("compiling train step"):
             step = compile_train_step(self.env, self.algorithm, form)
             if state is None:
@@ -185,7 +187,7 @@ class _Session:
                 self.saves.save(iteration, state, row)
                 saved = iteration
             reason = "callback" if asked else self.stop.check(time.monotonic() - began)
-            if reason:
+            if reason and iteration < config.iterations:
                 ended = reason
                 break
         if iteration > saved:

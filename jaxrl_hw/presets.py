@@ -71,12 +71,12 @@ def _joystick(robot: str, feet: int) -> JoystickConfig:
 
 
 def _cartpole(config: Config) -> Config:
-    iterations = {"fast": 60, "optimized": 150, "best": 400}[config.preset]
+    iterations = {"fast": 100, "optimized": 200, "best": 400}[config.preset]
     ppo = PPOConfig(
         unroll=32,
         epochs=4,
-        minibatches=4,
-        gamma=0.99,
+        minibatches=8,
+        gamma=0.98,
         learning_rate=2e-3,
         lr_max=2e-3,
         desired_kl=0.02,
