@@ -114,7 +114,7 @@ def observe(state: HopperState, physics: PhysState, force: Array) -> Observation
 
 def train(iterations: int, num_envs: int, seed: int = 0) -> list[float]:
     """Train, and return the mean forward speed of every iteration, m/s."""
-    # before the first computation: JAX must let MuJoCo's C engine be called from inside its programs
+    # before the first computation: it lets JAX's programs call MuJoCo's C engine
     xla.configure(fraction=None, cache_dir=None, platform="cpu", host_callback=True)
     xla.apply_pending()
 

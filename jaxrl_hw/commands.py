@@ -24,7 +24,10 @@ def run_command(main: Callable[[], int]) -> int:
     except RunError as error:
         return _fail(error, FAILED)
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        print("interrupted; what was saved before can be continued", file=sys.stderr)
+        return FAILED
+    except BrokenPipeError:  # `... --help | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -179,6 +180,7 @@ def drive(
     return Recording(driver.task, driver.control_dt, driver.timestep, stacked)
 
 
+@lru_cache(maxsize=4)  # what costs seconds is the compilation, which belongs to the functions
 def make_driver(config: Config, num_envs: int, conditions: Conditions = CALM) -> Driver:
     """num_envs robots of a run's kind, ready to be driven; see `Driver`.
 

@@ -48,7 +48,7 @@ class Plan:
         return [
             ("robot", f"{c.robot}, {task} task, {c.algo}, preset {c.preset}, seed {c.seed}"),
             ("hardware", f"{h.name}, {h.cores} cores, {free} free ({h.memory_source})"),
-            ("physics", f"{c.physics} ({_ENGINE_NOTES[c.physics]})"),
+            ("physics", _engine_note(c, h)),
             ("environments", f"{c.num_envs:,}: {'; '.join(self.sizing.reasons)}"),
             (
                 "batch",
@@ -62,11 +62,15 @@ class Plan:
                 f"value {'-'.join(map(str, c.net.value))}, {c.precision}",
             ),
             ("memory", f"{formats.size(self.sizing.expected_bytes)} expected: {kept}"),
-            ("settings", ", ".join(f"{s.name}={s.value} ({s.origin})" for s in self.xla)),
+            ("XLA", ", ".join(f"{s.name}={s.value} ({s.origin})" for s in self._told())),
             ("run folder", str(self.folder)),
             ("start", self._start()),
             ("goal", goal + limit),
         ]
+
+    def _told(self) -> list[xla.Setting]:
+        """The settings that bear on memory and speed."""
+        return [s for s in self.xla if not s.name.startswith(("TF_", "JAX_PERSISTENT"))]
 
     def _start(self) -> str:
         if self.iterations_done:
@@ -91,10 +95,14 @@ class Plan:
         }
 
 
-_ENGINE_NOTES = {
-    "native": "MuJoCo's C engine on the CPU cores",
-    "mjx": "MJX on the accelerator",
-}
+def _engine_note(config: Config, hardware: Hardware) -> str:
+    robot = get_robot(config.robot)
+    timestep = config.timestep or robot.timestep
+    where = f"MJX on the {hardware.platform}"
+    if config.physics == "native":
+        where = f"MuJoCo's C engine on {config.threads or hardware.cores} CPU threads"
+    steps = f"{round(robot.control_dt / timestep)} steps of {1000 * timestep:g} ms"
+    return f"{config.physics}: {where}, {steps} per action"
 
 
 def make_plan(config: Config) -> Plan:

@@ -59,7 +59,13 @@ def test_environments_do_not_mix() -> None:
     done = jnp.asarray([[False, False, False], [False, True, False]]).T
     never = jnp.zeros((3, 2), bool)
     got = gae(
-        pair(REWARD, REWARD), pair(VALUE, VALUE), pair(NEXT_VALUE, NEXT_VALUE), done, never, 0.5, 0.8
+        pair(REWARD, REWARD),
+        pair(VALUE, VALUE),
+        pair(NEXT_VALUE, NEXT_VALUE),
+        done,
+        never,
+        0.5,
+        0.8,
     )
     np.testing.assert_allclose(got.T, [[2.28, 3.2, 3.0], [1.4, 1.0, 3.0]], rtol=1e-6)
 
