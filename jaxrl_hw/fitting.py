@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from jaxrl_hw import settings
 from jaxrl_hw.config import Config
-from jaxrl_hw.planning import Plan, make_plan
+from jaxrl_hw.errors import RunError
+from jaxrl_hw.hardware import xla
+from jaxrl_hw.hardware.detect import refine
+from jaxrl_hw.planning import Plan, make_plan, move_aside
 from jaxrl_hw.sessions.run_dir import RunDir
 from jaxrl_hw.sessions.stop import StopRequest, parse_duration
 from jaxrl_hw.telemetry.console import Console
@@ -43,11 +47,13 @@ def fit(
     with console or Console() as console:
         plan = make_plan(config)
         folder = RunDir(plan.folder)
-        folder.prepare()
         console.plan(plan.rows(), plan.warnings)
+        if plan.config.resume == "never":
+            move_aside(folder, console)
+        folder.prepare()
         limit = parse_duration(plan.config.time_limit) if plan.config.time_limit else None
         with StopRequest(limit) as stop:
-            session = _Session(plan, folder, console, stop, callback)
+            session = _Session(config, plan, folder, console, stop, callback)
             return session.run()
 
 
@@ -55,6 +61,7 @@ def fit(
 class _Session:
     """One process's part of a run."""
 
+    asked: Config
     plan: Plan
     folder: RunDir
     console: Console
@@ -71,6 +78,8 @@ class _Session:
         self.log = MetricsLog(folder.metrics_jsonl, self.console.warning)
         with Checkpoints(folder.checkpoints, config.keep, self.console.warning) as self.saves:
             began, state, step = time.monotonic(), *self._prepare()
+            if step is None:  # the goal is reached already: nothing to do, nothing to write
+                return self._result(state, "goal")
             self._open(int(state.iteration))
             compiled_s = time.monotonic() - began
             self.board = TensorBoardLog(
@@ -93,65 +102,36 @@ class _Session:
             import jax  # noqa: F401 - seconds; everything after this needs it
 
             from jaxrl_hw import factory  # noqa: F401 - MuJoCo, flax, optax
-            from jaxrl_hw.hardware import xla
         xla.apply_pending()
+        if self.plan.hardware.platform == "cpu":
+            return
+        # only an open device knows what its pool may hand out; where that is less, so is the plan
+        told, known = self.plan, refine(self.plan.hardware)
+        self.plan = make_plan(self.asked, known)
+        if self.plan.config != told.config:
+            self.console.message("the open device changes the plan:")
+            self.console.plan(self.plan.rows(), self.plan.warnings)
 
     def _prepare(self) -> tuple[Any, Any]:
-        """The state to go on from, and the compiled train step."""
+        """The state to go on from, and the compiled train step; None where nothing is left."""
         from jaxrl_hw.factory import make_algorithm, make_env
         from jaxrl_hw.loop import compile_train_step, init_train_state
+        from jaxrl_hw.resuming import restore_state
         from jaxrl_hw.run import state_form
 
         config = self.plan.config
         with self.console.compiling("building environments"):
             self.env = make_env(config)
             self.algorithm = make_algorithm(config, self.env)
-            form = state_form(self.env, self.algorithm)
-            state = self._restore(form)
+            state = restore_state(self.plan, self.env, self.algorithm, self.saves, self.console)
         if state is not None and int(state.iteration) >= config.iterations:
-            return state, None  # nothing is left to do, so nothing needs compiling
+            return state, None
         with self.console.compiling("compiling train step"):
+            form = state_form(self.env, self.algorithm)
             step = compile_train_step(self.env, self.algorithm, form)
             if state is None:
                 state = init_train_state(self.env, self.algorithm, config.seed)
-                state = self._start_from(state)
         return state, step
-
-    def _restore(self, form: Any) -> Any:
-        """The newest whole checkpoint of this run, or None for a new one."""
-        from jaxrl_hw.factory import make_algorithm, make_env
-        from jaxrl_hw.loop import init_train_state
-        from jaxrl_hw.run import saved_config, state_form
-
-        if not self.plan.iterations_done:
-            return None
-        saved, config = saved_config(self.folder.path), self.plan.config
-        if saved.num_envs == config.num_envs:
-            found = self.saves.restore(form)
-            return None if found is None else found[0]
-        env = make_env(replace(saved, physics=config.physics))
-        found = self.saves.restore(state_form(env, make_algorithm(saved, env)))
-        if found is None:
-            return None
-        fresh = init_train_state(self.env, self.algorithm, config.seed + found[1])
-        self.console.message(
-            f"environments made anew: {config.num_envs} instead of {saved.num_envs}; "
-            "the learner continues"
-        )
-        return found[0]._replace(env_state=fresh.env_state)
-
-    def _start_from(self, state: Any) -> Any:
-        """A new run's learner from another run's checkpoint, where `--resume PATH` names one."""
-        from jaxrl_hw.sessions.checkpoint import restore_from
-
-        path = self.plan.config.resume
-        if path in ("auto", "never", "required"):
-            return state
-        other, at = restore_from(path, state, self.console.warning)
-        self.console.message(f"started from iteration {at} of {path}")
-        return state._replace(
-            params=other.params, opt_state=other.opt_state, obs_stats=other.obs_stats
-        )
 
     def _open(self, iteration: int) -> None:
         """Write what describes the run, and cut metrics past the checkpoint."""
@@ -179,6 +159,7 @@ class _Session:
             state, metrics = step(state)
             row = self._row(state, metrics, began, before)
             iteration += 1
+            self._refuse_nonfinite(row)
             self.log.append(row)
             self.board.append(iteration, row)
             self.console.progress(self._shown(row))
@@ -194,6 +175,15 @@ class _Session:
             self.saves.save(iteration, state, row)
         self.saves.wait()
         return state, ended
+
+    def _refuse_nonfinite(self, row: Row) -> None:
+        """Stop before a ruined learner is saved over a good one."""
+        ruined = [k for k in ("loss/policy", "loss/value") if not math.isfinite(row.get(k, 0.0))]
+        if ruined:
+            raise RunError(
+                f"{' and '.join(ruined)} not finite at iteration {row['iteration']}; the last "
+                "checkpoint is from before: try a lower --ppo.learning-rate"
+            )
 
     def _wall_before(self) -> float:
         """Training seconds of earlier sessions, so that wall_s goes on."""

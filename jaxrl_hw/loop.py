@@ -36,8 +36,11 @@ def make_key(seed: int) -> Array:
 
 def _fresh(env: Env, algorithm: Algorithm, key: Array) -> TrainState:
     key, key_learner, key_envs = jax.random.split(key, 3)
+    learner = algorithm.init(key_learner)
     return TrainState(
-        *algorithm.init(key_learner),
+        learner.params,
+        learner.opt_state,
+        learner.obs_stats,
         env_state=init_rollout(env, key_envs),
         key=key,
         iteration=jnp.zeros((), jnp.int32),
@@ -90,7 +93,15 @@ def _compose(env: Env, algorithm: Algorithm, collect_half: Any, update_half: Any
         envs, batch, seen = collect_half(state.learner, state.env_state, key_collect)
         learner, learned = update_half(state.learner, batch, key_update)
         steps = add_steps(state.env_steps, count)
-        after = TrainState(*learner, envs, key, state.iteration + 1, steps)
+        after = state._replace(
+            params=learner.params,
+            opt_state=learner.opt_state,
+            obs_stats=learner.obs_stats,
+            env_state=envs,
+            key=key,
+            iteration=state.iteration + 1,
+            env_steps=steps,
+        )
         return after, {**seen, **learned}
 
     return train_step

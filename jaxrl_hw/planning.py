@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ from jaxrl_hw.config import Config
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.flags import run_folder
 from jaxrl_hw.hardware import sizing, xla
-from jaxrl_hw.hardware.detect import Hardware, detect
+from jaxrl_hw.hardware.detect import Hardware, detect, refine
+from jaxrl_hw.hardware.xla import Setting
 from jaxrl_hw.robots import get_robot
 from jaxrl_hw.sessions.run_dir import RunDir, config_differences
 from jaxrl_hw.telemetry import formats
+from jaxrl_hw.telemetry.console import Console
 
 BOUNDS = {"cpu": (64, 4096), "gpu": (512, 4096), "tpu": (512, 4096)}
 """Environments tried by `auto`, least and most, by platform."""
@@ -31,7 +34,7 @@ class Plan:
     sizing: sizing.Sizing
     memory: dict[str, int]
     """Expected bytes, item by item; their sum is `sizing.expected_bytes`."""
-    xla: tuple[xla.Setting, ...]
+    xla: tuple[Setting, ...]
     iterations_done: int
     """Of the run that is continued; 0 for a new one."""
     warnings: tuple[str, ...]
@@ -68,15 +71,17 @@ class Plan:
             ("goal", goal + limit),
         ]
 
-    def _told(self) -> list[xla.Setting]:
+    def _told(self) -> list[Setting]:
         """The settings that bear on memory and speed."""
         return [s for s in self.xla if not s.name.startswith(("TF_", "JAX_PERSISTENT"))]
 
     def _start(self) -> str:
         if self.iterations_done:
             return f"continues after iteration {self.iterations_done:,}"
-        if self.config.resume not in ("auto", "never", "required"):
+        if self.config.resume not in RESUME_WORDS:
             return f"new run, from {self.config.resume}"
+        if self.config.resume == "never" and newest_checkpoint(RunDir(self.folder)):
+            return f"new run; the one in {self.folder} is moved aside"
         return "new run"
 
     def to_dict(self) -> dict[str, Any]:
@@ -105,15 +110,22 @@ def _engine_note(config: Config, hardware: Hardware) -> str:
     return f"{config.physics}: {where}, {steps} per action"
 
 
-def make_plan(config: Config) -> Plan:
+def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
     """Settle a config for this machine. Does not import jax; sets XLA's variables before it is.
+
+    Args:
+      config: as asked for.
+      hardware: what to plan for; None looks at this machine.
 
     Raises:
       UserError: a value that cannot be used, a number of environments that does not fit or divide,
         a run folder that cannot be continued.
     """
     config = settings.check(config)
-    hardware = detect()
+    if hardware is None:
+        # a device that is open already knows its own memory best; opening one here would be too
+        # early, before XLA's variables are set
+        hardware = refine(detect()) if xla.backend_running() else detect()
     notes = list(hardware.notes)
     engine = config.physics
     if engine == "auto":
@@ -194,42 +206,82 @@ def _continued(config: Config, folder: Path) -> tuple[Config, int]:
     run = RunDir(folder)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--run-dir must be a folder, but {folder} is a file; choose another")
-    saved = run.read_config()
-    done = _newest(run)
+    saved, done = run.read_config(), newest_checkpoint(run)
     if config.resume == "required" and not done:
         raise UserError(f"--resume required, but there is no checkpoint in {folder}")
     if config.resume == "never":
-        if done:
-            raise UserError(
-                f"--resume never, but {folder} holds a run of {done} iterations; "
-                "choose another --run-dir, or delete it"
-            )
         return config, 0
     if saved is None or not done:
+        if config.resume not in RESUME_WORDS:
+            config = _branch(config)
         return config, 0
-    changed = config_differences(saved, settings.to_dict(config), MAY_CHANGE)
-    if changed:
-        parts = [f"{key} was {_show(old)}, now {_show(new)}" for key, old, new in changed[:6]]
-        more = f" and {len(changed) - 6} more" if len(changed) > 6 else ""
-        raise UserError(
-            f"{folder} holds another run: {'; '.join(parts)}{more}; "
-            "choose another --run-dir, or use its settings"
-        )
+    _refuse_changes(saved, config, MAY_CHANGE, folder)
     if config.iterations < done:
         raise UserError(
             f"--iterations {config.iterations} is below the {done} that are done in {folder}; "
             f"give more than {done}"
         )
+    return _same_envs(config, saved), done
+
+
+RESUME_WORDS = ("auto", "never", "required")
+
+
+def _branch(config: Config) -> Config:
+    """A new run's config where `--resume PATH` names the checkpoint it starts from."""
+    path = Path(config.resume).expanduser()
+    if not path.is_dir():
+        raise UserError(
+            f"--resume must be auto, never, required, or the folder of a run or a checkpoint; "
+            f"{config.resume} is none"
+        )
+    for folder in (path, path.parent, path.parent.parent):
+        if (folder / "config.json").is_file():
+            saved = RunDir(folder).read_config() or {}
+            theirs, ours = ({k: d.get(k) for k in _FORM} for d in (saved, settings.to_dict(config)))
+            _refuse_changes(theirs, ours, set(), folder)
+            return _same_envs(config, saved)
+    return config
+
+
+_FORM = ("robot", "task", "algo", "net")
+"""Settings that decide what shape a checkpoint has."""
+
+
+def _refuse_changes(saved: Any, config: Any, may: set[str], folder: Path) -> None:
+    now = settings.to_dict(config) if isinstance(config, Config) else config
+    changed = config_differences(saved, now, may)
+    if not changed:
+        return
+    parts = [f"{key} was {_show(old)}, now {_show(new)}" for key, old, new in changed[:6]]
+    more = f" and {len(changed) - 6} more" if len(changed) > 6 else ""
+    raise UserError(
+        f"{folder} holds another run: {'; '.join(parts)}{more}; "
+        "choose another --run-dir, or use its settings"
+    )
+
+
+def _same_envs(config: Config, saved: dict[str, Any]) -> Config:
     if config.num_envs == "auto" and isinstance(saved.get("num_envs"), int):
-        config = replace(config, num_envs=saved["num_envs"])
-    return config, done
+        return replace(config, num_envs=saved["num_envs"])
+    return config
 
 
-def _newest(run: RunDir) -> int:
+def newest_checkpoint(run: RunDir) -> int:
     """The newest complete checkpoint's iteration, 0 without one; reads names only."""
     if not run.checkpoints.is_dir():
         return 0
     return max((int(p.name) for p in run.checkpoints.iterdir() if p.name.isdecimal()), default=0)
+
+
+def move_aside(run: RunDir, console: Console) -> None:
+    """Where a run is not to be continued, keep it under another name."""
+    if not newest_checkpoint(run):
+        return
+    names = (run.path.with_name(f"{run.path.name}.{n}") for n in itertools.count(1))
+    free = next(path for path in names if not path.exists())
+    run.path.rename(free)
+    console.message(f"the run that was in {run.path} is now in {free}")
 
 
 def _show(value: Any) -> str:

@@ -82,38 +82,28 @@ def collect(
 ) -> tuple[RolloutState, Batch, Metrics]:
     """Act in every environment for `algorithm.unroll` control steps. Consumes key."""
 
-    def step(envs: Any, key: Array) -> tuple[Any, tuple[Batch, Transition]]:
+    def step(envs: Any, key: Array) -> tuple[Any, Any]:
         key_act, key_step = jax.random.split(key)
         action, extras = algorithm.act(learner, envs.obs, key_act)
         after, moved = env.step(envs, action, key_step)
-        seen = Batch(
-            envs.obs,
-            action,
-            moved.reward,
-            moved.next_obs,
-            moved.terminated,
-            moved.truncated,
-            extras,
-        )
-        return after, (seen, moved._replace(next_obs=None))
+        return after, (envs.obs, action, extras, moved)
 
     keys = jax.random.split(key, algorithm.unroll)
-    envs, (batch, moved) = lax.scan(step, state.envs, keys)
-    after = _episode_means(state._replace(envs=envs), batch, moved)
+    envs, (obs, action, extras, moved) = lax.scan(step, state.envs, keys)
+    batch = Batch(
+        obs, action, moved.reward, moved.next_obs, moved.terminated, moved.truncated, extras
+    )
+    after = _episode_means(state._replace(envs=envs), moved)
     return after, batch, _metrics(after, moved)
 
 
-def _episode_means(state: RolloutState, batch: Batch, moved: Transition) -> RolloutState:
+def _episode_means(state: RolloutState, moved: Transition) -> RolloutState:
     """Means over the episodes that ended; the last ones stay where none did."""
-    ended = (batch.terminated | batch.truncated).sum()
+    ended = (moved.terminated | moved.truncated).sum()
     count = jnp.maximum(ended, 1)
     return state._replace(
-        episode_return=jnp.where(
-            ended > 0, moved.ended_return.sum() / count, state.episode_return
-        ),
-        episode_length=jnp.where(
-            ended > 0, moved.ended_length.sum() / count, state.episode_length
-        ),
+        episode_return=jnp.where(ended > 0, moved.ended_return.sum() / count, state.episode_return),
+        episode_length=jnp.where(ended > 0, moved.ended_length.sum() / count, state.episode_length),
     )
 
 

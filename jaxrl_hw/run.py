@@ -70,6 +70,15 @@ def saved_config(folder: str | Path) -> Config:
     return replace(settings.from_dict(saved, base, str(run.config_json)), run_dir=str(run.path))
 
 
+def saved_num_envs(source: Path) -> int | None:
+    """Environments of the run that a run, checkpoints or checkpoint folder belongs to."""
+    for folder in (source, source.parent, source.parent.parent):
+        if (folder / "config.json").is_file():
+            number = (RunDir(folder).read_config() or {}).get("num_envs")
+            return number if isinstance(number, int) else None
+    return None
+
+
 def load_run(folder: str | Path, iteration: int | None = None) -> Run:
     """A run from its folder, at its newest whole checkpoint or the one named.
 

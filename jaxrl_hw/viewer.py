@@ -76,9 +76,7 @@ def _launch(model: Any, data: Any) -> Any:
     try:
         import mujoco.viewer
 
-        return mujoco.viewer.launch_passive(
-            model, data, show_left_ui=False, show_right_ui=False
-        )
+        return mujoco.viewer.launch_passive(model, data, show_left_ui=False, show_right_ui=False)
     except Exception as error:  # GLFW, a missing display, macOS without mjpython
         hint = "; on macOS start it with mjpython" if sys.platform == "darwin" else ""
         raise RunError(f"cannot open a window: {error}{hint}") from error

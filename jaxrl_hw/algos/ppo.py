@@ -130,12 +130,14 @@ def _optimizer(config: PPOConfig) -> optax.GradientTransformationExtraArgs:
 
 def _mean(nets: _Nets, params: Params, stats: ObsStats, policy_obs: Array) -> Array:
     """[..., O] -> [..., A]."""
-    return nets.policy.apply(params.policy, normalize.normalize(stats.policy, policy_obs))
+    x = normalize.normalize(stats.policy, policy_obs)
+    return jnp.asarray(nets.policy.apply(params.policy, x))
 
 
 def _value(nets: _Nets, params: Params, stats: ObsStats, critic_obs: Array) -> Array:
     """[..., C] -> [...]."""
-    return nets.value.apply(params.value, normalize.normalize(stats.critic, critic_obs))[..., 0]
+    x = normalize.normalize(stats.critic, critic_obs)
+    return jnp.asarray(nets.value.apply(params.value, x))[..., 0]
 
 
 def _samples(

@@ -95,6 +95,4 @@ def step(
 
 
 def _begin(start: Start, zero: Array) -> EnvState:
-    return EnvState(
-        start.physics, start.params, start.task, start.obs, zero, zero, jnp.zeros(())
-    )
+    return EnvState(start.physics, start.params, start.task, start.obs, zero, zero, jnp.zeros(()))

@@ -88,9 +88,14 @@ def make(config: JoystickConfig, robot: Any, model: Any) -> Task:
         fields=randomize.FIELDS,
         symmetry=_symmetry(robot),
         reset=lambda key: _reset(t, key),
-        control=lambda state, action: t.body.home + np.float32(robot.action_scale) * action,
+        control=lambda state, action: _target(t, action),
         outcome=lambda *args: _outcome(t, *args),
     )
+
+
+def _target(t: _Joystick, action: Array) -> Array:
+    """Joint targets [A] of an action [A], rad."""
+    return jnp.asarray(t.body.home) + jnp.asarray(t.robot.action_scale, jnp.float32) * action
 
 
 def _symmetry(robot: Any) -> Symmetry | None:
@@ -122,9 +127,7 @@ def _start_pose(t: _Joystick, key: Array) -> PhysState:
     if not t.config.randomize:
         return t.at_home
     u = jax.random.uniform(key, (len(t.body.home) + 7,), minval=-1.0, maxval=1.0)
-    joints = jnp.clip(
-        t.body.home + t.config.start_joint * u[7:], t.body.lower, t.body.upper
-    )
+    joints = jnp.clip(t.body.home + t.config.start_joint * u[7:], t.body.lower, t.body.upper)
     qpos = t.at_home.qpos.at[3:7].set(geometry.yaw_quat(jnp.pi * u[0])).at[t.body.qadr].set(joints)
     # bent and stretched legs both fit above the floor
     qpos = qpos.at[2].add(0.01 if t.config.start_joint else 0.0)
@@ -164,9 +167,8 @@ def _signals(
     quat = physics.qpos[3:7]
     gravity = geometry.gravity_direction(quat)
     joint, joint_velocity = physics.qpos[b.qadr], physics.qvel[b.vadr]
-    target = b.home + np.float32(t.robot.action_scale) * action
     torque = jnp.clip(
-        b.kp * (target - joint) - b.kd * joint_velocity, -b.torque_limit, b.torque_limit
+        b.kp * (_target(t, action) - joint) - b.kd * joint_velocity, -b.torque_limit, b.torque_limit
     )
     standing = _is_standing(state.command)
     stance, swing_height = _gait(t, state.phase, standing)

@@ -54,7 +54,8 @@ def legged_layout(model: Any, feet: tuple[str, ...], soft_limit: float) -> Legge
     middle, half = (low + high) / 2, (high - low) / 2 * soft_limit
     forced = np.asarray(model.actuator_forcelimited).astype(bool)
     at_rest = sensordata_at(model)
-    foot_pos = np.stack([np.arange(slices[f"{f}_pos"].start, slices[f"{f}_pos"].stop) for f in feet])
+    entries = np.arange(model.nsensordata)
+    foot_pos = np.stack([entries[slices[f"{foot}_pos"]] for foot in feet])
     return Legged(
         qadr=qadr,
         vadr=np.asarray(model.jnt_dofadr)[joints],
@@ -67,9 +68,7 @@ def legged_layout(model: Any, feet: tuple[str, ...], soft_limit: float) -> Legge
             np.float32
         ),
         foot_pos=foot_pos,
-        foot_vel=np.stack(
-            [np.arange(slices[f"{f}_vel"].start, slices[f"{f}_vel"].stop) for f in feet]
-        ),
+        foot_vel=np.stack([entries[slices[f"{foot}_vel"]] for foot in feet]),
         foot_force=np.array([slices[f"{f}_force"].start for f in feet]),
         foot_rest=at_rest[foot_pos[:, 2]],
     )

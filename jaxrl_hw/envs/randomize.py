@@ -65,16 +65,17 @@ def draw_params(
     mass = nominal["body_mass"] * factor
     heavier = mass.at[torso].add(_between(u_rest[0], config.torso_mass))
     # a heavier torso is taken to be denser: its inertia grows with its mass
-    inertia = nominal["body_inertia"] * (
-        factor * jnp.where(mass > 0.0, heavier / jnp.maximum(mass, 1e-9), 1.0)
-    )[:, None]
+    inertia = (
+        nominal["body_inertia"]
+        * (factor * jnp.where(mass > 0.0, heavier / jnp.maximum(mass, 1e-9), 1.0))[:, None]
+    )
     offset = config.torso_offset * u_rest[1:4]
     low, high = np.log(config.joint_friction)
     return {
         "body_mass": heavier,
         "body_inertia": inertia,
         "body_ipos": nominal["body_ipos"].at[torso].add(offset),
-        "body_subtreemass": subtree_matrix(model) @ heavier,
+        "body_subtreemass": jnp.asarray(subtree_matrix(model)) @ heavier,
         "dof_frictionloss": nominal["dof_frictionloss"] * jnp.exp(_between(u_fric, (low, high))),
         "dof_armature": nominal["dof_armature"] * _between(u_arm, config.armature),
         "geom_friction": nominal["geom_friction"]

@@ -91,7 +91,7 @@ def apply_pending() -> list[Setting]:
     applied = []
     for name in list(_pending):
         value = _pending.pop(name)
-        if _backend_running() and getattr(config, name, None) != value:
+        if backend_running() and getattr(config, name, None) != value:
             applied.append(Setting(name, str(value).lower(), "too late"))
         else:
             config.update(name, value)
@@ -110,7 +110,7 @@ def _variable(name: str, value: str, *, late: bool) -> Setting:
 
 
 def _memory(fraction: float | None) -> Iterator[Setting]:
-    late = _backend_running()
+    late = backend_running()
     old = os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION")
     if old:
         # The deprecated name still works alone; with the new one beside it jaxlib refuses to start.
@@ -154,7 +154,7 @@ def _inline_dispatch() -> Setting:
     return applied[0] if applied else Setting(ASYNC_DISPATCH, "false", "pending")
 
 
-def _backend_running() -> bool:
+def backend_running() -> bool:
     """Whether JAX has opened its devices, which is when the memory settings are read."""
     if "jax" not in sys.modules:
         return False

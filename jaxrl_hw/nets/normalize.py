@@ -11,7 +11,7 @@ from jax import Array
 class RunningStats(NamedTuple):
     """Statistics over every observation seen so far."""
 
-    count: Array  # float32 []
+    seen: Array  # float32 [], how many
     mean: Array  # [D]
     var: Array  # [D]
 
@@ -26,9 +26,9 @@ def update(stats: RunningStats, x: Array) -> RunningStats:
     flat = x.reshape(-1, x.shape[-1])
     n = jnp.float32(flat.shape[0])
     mean, var = flat.mean(axis=0), flat.var(axis=0)
-    count = stats.count + n
+    count = stats.seen + n
     delta = mean - stats.mean
-    moment = stats.var * stats.count + var * n + delta**2 * stats.count * n / count
+    moment = stats.var * stats.seen + var * n + delta**2 * stats.seen * n / count
     return RunningStats(count, stats.mean + delta * n / count, moment / count)
 
 

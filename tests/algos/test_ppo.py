@@ -70,7 +70,7 @@ def distance(a: Any, b: Any) -> float:
 
 def test_ratios_start_at_exactly_one() -> None:
     # with other statistics in the update than in act() this would not hold
-    metrics, before, after = updated(make(clip=1e-6), updates=3)
+    metrics, before, after = updated(make(clip=1e-4), updates=3)
     assert metrics["clip_fraction"] == 0.0
     assert metrics["kl"] == pytest.approx(0.0, abs=1e-9)
     # -mean(1 * normalized advantage)
@@ -172,7 +172,7 @@ def test_a_clipped_value_moves_little_in_one_update() -> None:
         net = ppo.MLP(NET.value, 1, NET.activation)
         old, new = (net.apply(x.params.value, batch.obs.critic) for x in (before, after))
         moved[clip] = float(jnp.abs(new - old).mean())
-    print(moved)
+
     assert moved[0.0] > 2.0
     # past the clip range its gradient is 0; momentum carries it on for some steps
     assert moved[0.05] < 0.5
@@ -204,7 +204,7 @@ def test_the_mirror_loss_makes_the_policy_even() -> None:
         metrics, _, after = updated(algorithm, updates=3)
         left[mode] = unevenness(algorithm, after)
         assert ("loss/symmetry" in metrics) == (mode == "loss")
-    print(left)
+
     assert left["none"] > 0.05  # random rewards teach the two sides different things
     assert left["loss"] < 0.25 * left["none"]
 

@@ -1,0 +1,84 @@
+"""Every reward term of the joystick task against numbers worked out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import jax.numpy as jnp
+import pytest
+
+from jaxrl_hw.config import JoystickReward
+from jaxrl_hw.envs.rewards import ONCE, TERMS, Signals, weighted
+
+SIGNALS = Signals(
+    command=jnp.array([0.5, 0.0, 1.0]),
+    standing=jnp.array(True),
+    velocity=jnp.array([0.2, 0.4, -0.3]),
+    angular_velocity=jnp.array([0.1, -0.2, 0.7]),
+    gravity=jnp.array([0.6, 0.0, -0.8]),
+    height_error=jnp.array(-0.05),
+    joint=jnp.array([0.1, -0.2, 0.3]),
+    beyond_limit=jnp.array([0.0, 0.02, 0.03]),
+    torque=jnp.array([0.5, -1.0, 0.0]),
+    action=jnp.array([1.0, 0.0, -1.0]),
+    last_action=jnp.array([0.5, 0.0, 1.0]),
+    posture=jnp.array([0.0, 1.0, 2.0]),
+    foot_height=jnp.array([0.01, 0.05]),
+    foot_speed=jnp.array([0.3, 2.0]),
+    contact=jnp.array([True, False]),
+    stance=jnp.array([True, True]),
+    swing_height=jnp.array([0.0, 0.08]),
+    fell=jnp.array(True),
+    velocity_sigma=0.25,
+    yaw_sigma=0.18,
+    height_sigma=0.002,
+)
+BY_HAND = {
+    "velocity": 0.3678794,  # 0.3^2 + 0.4^2 = 0.25: exp(-1)
+    "yaw_rate": 0.6065307,  # 0.3^2 / 0.18: exp(-0.5)
+    "foot_height": 0.6065307,  # (0.01^2 + 0.03^2) / 0.002: exp(-0.5)
+    "foot_contact": 1.0,  # the first foot agrees with its stance, the second does not
+    "slip": 0.09,  # 0.3^2; the fast foot is in the air
+    "vertical_velocity": 0.09,
+    "roll_pitch_rate": 0.05,  # 0.1^2 + 0.2^2
+    "tilt": 0.36,
+    "base_height": 0.0025,
+    "action_rate": 4.25,  # 0.5^2 + 2^2
+    "torque": 1.25,  # 0.5^2 + 1^2
+    "joint_limit": 0.05,
+    "posture": 0.22,  # 1 * 0.2^2 + 2 * 0.3^2
+    "stand_still": 0.14,  # 0.1^2 + 0.2^2 + 0.3^2
+    "alive": 0.0,
+    "fall": 1.0,
+}
+
+
+@pytest.mark.parametrize("term", sorted(BY_HAND))
+def test_a_term_has_the_value_worked_out_by_hand(term: str) -> None:
+    assert float(TERMS[term](SIGNALS)) == pytest.approx(BY_HAND[term], rel=1e-5)
+
+
+def test_there_is_a_weight_and_a_figure_for_every_term() -> None:
+    assert {field.name for field in fields(JoystickReward)} == set(TERMS) == set(BY_HAND)
+
+
+def test_terms_that_ask_for_standing_still_and_being_up_are_zero_otherwise() -> None:
+    going = SIGNALS._replace(standing=jnp.array(False), fell=jnp.array(False))
+    assert float(TERMS["stand_still"](going)) == 0.0
+    assert float(TERMS["alive"](going)) == 1.0
+    assert float(TERMS["fall"](going)) == 0.0
+
+
+def test_weights_are_per_second_and_a_fall_is_paid_once() -> None:
+    weights = JoystickReward(**{name: 2.0 for name in TERMS})
+    parts = weighted(SIGNALS, weights, dt=0.02)
+    for name, value in BY_HAND.items():
+        wanted = 2.0 * value * (1.0 if name == "fall" else 0.02)
+        assert float(parts[name]) == pytest.approx(wanted, rel=1e-5)
+    assert frozenset({"fall"}) == ONCE
+
+
+def test_a_weight_of_zero_drops_its_term() -> None:
+    weights = JoystickReward(**{name: 0.0 for name in TERMS if name not in ("slip", "tilt")})
+    assert set(weighted(SIGNALS, weights, 0.02)) == {"slip", "tilt"}
+    assert weighted(SIGNALS, JoystickReward(**dict.fromkeys(TERMS, 0.0)), 0.02) == {}
