@@ -183,6 +183,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         asked = _parse(sys.argv[1:] if argv is None else argv)
         if asked.json not in (None, "-"):
             _check_writable(Path(asked.json).expanduser())
+        if asked.json != "-":
+            print(f"loading {asked.run_dir}", flush=True)
         run = open_run(asked.run_dir, asked.iteration)
         found = evaluate(run, asked.seconds, asked.seed, asked.push)
         if asked.json == "-":

@@ -47,6 +47,7 @@ def view_run(
     table = command_table(legs)
     words = [leg.words for leg in legs for _ in range(leg.steps)]
     model = robot.load(driver.timestep)
+    model.light_mode[:] = mujoco.mjtCamLight.mjCAMLIGHT_TRACKCOM  # as in `video.Film`
     data = mujoco.MjData(model)
     state, step = driver.reset(seed, table[0]), 0
     with (launch or _launch)(model, data) as window:

@@ -391,7 +391,9 @@ def test_a_mirrored_robot_sees_the_mirrored_observation_and_earns_the_same(robot
         )
         assert set(there.rewards) == set(here.rewards)
         for name, value in there.rewards.items():
-            assert float(value) == pytest.approx(float(here.rewards[name]), rel=1e-3, abs=1e-5), name
+            assert float(value) == pytest.approx(float(here.rewards[name]), rel=1e-3, abs=1e-5), (
+                name
+            )
 
 
 @pytest.mark.parametrize("robot", LEGGED)

@@ -70,7 +70,7 @@ def test_terms_that_ask_for_standing_still_and_being_up_are_zero_otherwise() -> 
 
 
 def test_weights_are_per_second_and_a_fall_is_paid_once() -> None:
-    weights = JoystickReward(**{name: 2.0 for name in TERMS})
+    weights = JoystickReward(**dict.fromkeys(TERMS, 2.0))
     parts = weighted(SIGNALS, weights, dt=0.02)
     for name, value in BY_HAND.items():
         wanted = 2.0 * value * (1.0 if name == "fall" else 0.02)

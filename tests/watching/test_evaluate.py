@@ -45,7 +45,8 @@ def test_the_first_two_seconds_do_not_count():
     seen = recording(0.0, (0.5, 0.0, 0.0), 0.0, (0.5, 0.0, 0.0))
     seen.moments.qvel[:100] = 99.0
     (row,) = walking_rows(seen)
-    assert row["velocity_error"] == 0.0 and row["yaw_error"] == 0.0
+    assert row["velocity_error"] == 0.0
+    assert row["yaw_error"] == 0.0
 
 
 def test_velocity_error_agrees_with_mujoco(walking_run):
@@ -70,7 +71,8 @@ def test_velocity_error_agrees_with_mujoco(walking_run):
 def test_json_on_stdout_is_nothing_but_json(walking_run, capsys):
     assert main(["--run-dir", str(walking_run.folder), "--seconds", "3", "--json", "-"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["robot"] == "g1_12dof" and found["iteration"] == 2
+    assert found["robot"] == "g1_12dof"
+    assert found["iteration"] == 2
     assert [tuple(row["command"]) for row in found["rows"]] == list(COMMANDS)
     assert set(found["mean"]) == {"velocity_error", "yaw_error", "falls", "power"}
 
@@ -105,7 +107,8 @@ def test_bad_input_is_one_line(told, said, walking_run, cartpole_run, tmp_path, 
     places = {"tmp": tmp_path, "run": walking_run.folder, "cartpole": cartpole_run.folder}
     assert main([word.format(**places) for word in told]) == 2
     error = capsys.readouterr().err
-    assert said in error and error.count("\n") == 1
+    assert said in error
+    assert error.count("\n") == 1
 
 
 def test_a_run_without_a_checkpoint_is_told_to_train_first(walking_run, tmp_path, capsys):

@@ -20,6 +20,7 @@ from jaxrl_hw.schedule import command_table, describe, make_schedule
 from jaxrl_hw.viewer import view_run
 
 SMALL = ["--width", "320", "--height", "180", "--seconds", "0.4"]
+SHORT = [*SMALL, "--seconds", "0.2"]
 
 
 @pytest.fixture(scope="module")
@@ -44,17 +45,21 @@ def test_an_mp4_that_browsers_play(gl, walking_run, capsys):
     assert play.main(["--run-dir", str(walking_run.folder), *SMALL]) == 0
     path = walking_run.folder / "videos" / "2.mp4"
     told, pictures = read(path, 320, 180)
-    assert "h264" in told and "yuv420p" in told and "25 fps" in told
+    assert "h264" in told
+    assert "yuv420p" in told
+    assert "25 fps" in told
     assert len(pictures) == 10
     assert pictures.std() > 20, "a robot, a floor and a sky, not one colour"
     said = capsys.readouterr().out
-    assert str(path) in said and "10 pictures of 320 x 180" in said and "took" in said
+    assert str(path) in said
+    assert "10 pictures of 320 x 180" in said
+    assert "took" in said
     assert [p.name for p in path.parent.iterdir()] == ["2.mp4"], "nothing half-written is left"
 
 
 def test_a_gif_of_the_cartpole(gl, cartpole_run, tmp_path):
     path = tmp_path / "new folder" / "film.gif"
-    assert play.main(["--run-dir", str(cartpole_run.folder), "--out", str(path), *SMALL]) == 0
+    assert play.main(["--run-dir", str(cartpole_run.folder), "--out", str(path), *SHORT]) == 0
     assert path.read_bytes()[:6] == b"GIF89a"
 
 
@@ -79,7 +84,8 @@ def test_bad_input_is_one_line(told, said, walking_run, tmp_path, capsys):
     places = {"tmp": tmp_path, "run": walking_run.folder}
     assert play.main([word.format(**places) for word in told]) == 2
     error = capsys.readouterr().err
-    assert said in error and error.count("\n") == 1
+    assert said in error
+    assert error.count("\n") == 1
 
 
 def test_without_opengl_one_line_names_the_packages(walking_run, monkeypatch, capsys):
@@ -89,7 +95,9 @@ def test_without_opengl_one_line_names_the_packages(walking_run, monkeypatch, ca
     monkeypatch.delenv("DISPLAY", raising=False)
     assert play.main(["--run-dir", str(walking_run.folder)]) == 1
     error = capsys.readouterr().err
-    assert "libegl1" in error and "libosmesa6" in error and error.count("\n") == 1
+    assert "libegl1" in error
+    assert "libosmesa6" in error
+    assert error.count("\n") == 1
 
 
 def test_a_library_that_cannot_draw_gives_way_to_the_next(monkeypatch):
@@ -115,7 +123,8 @@ def test_a_schedule_fills_the_time_and_stays_within_what_was_trained():
     legs = make_schedule([], trained, seconds=12.0, control_dt=0.02)
     table = command_table(legs)
     assert table.shape == (600, 1, 3)
-    assert table[..., 0].min() == 0.0 and table[..., 0].max() == 0.5
+    assert table[..., 0].min() == 0.0
+    assert table[..., 0].max() == 0.5
     given = make_schedule([(1.0, 0, 0), (0, 0, -1.0)], trained, 0.1, 0.02)
     assert [(leg.command, leg.steps) for leg in given] == [((1.0, 0, 0), 2), ((0, 0, -1.0), 3)]
 
@@ -137,7 +146,8 @@ def test_the_overlay_leaves_the_middle_of_the_picture_alone():
     dial = Dial(Motion(0.5, 0.0, 0.8), Motion(0.0, 0.0, 0.0), full=1.0)
     rows = (Row("forward", 0.5, 0.43, "m/s"),)
     shown = draw(picture, Caption("g1", "iteration 9", "walk forward", rows, "1.0 s", 1, dial))
-    assert shown.shape == picture.shape and shown.dtype == np.uint8
+    assert shown.shape == picture.shape
+    assert shown.dtype == np.uint8
     assert (shown[:, 350:780] == 90).all()
     assert (shown[16:150, 16:330] != 90).mean() > 0.9
     assert (shown[400:520, 810:940] != 90).any()
@@ -153,9 +163,10 @@ def test_the_viewer_needs_a_display(walking_run, monkeypatch, capsys):
 
 def test_the_viewer_shows_every_control_step_until_it_is_closed(walking_run):
     class Window:
-        cam = types.SimpleNamespace()
-        poses: list[np.ndarray] = []
         lock = contextlib.nullcontext
+
+        def __init__(self):
+            self.cam, self.poses = types.SimpleNamespace(), []
 
         def is_running(self):
             return len(self.poses) < 7
