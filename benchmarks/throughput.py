@@ -137,7 +137,9 @@ def pool_rate(name: str, num_envs: int, seconds: float = 6.0) -> float:
 
 
 def show(rows: list[dict[str, Any]]) -> None:
-    print(f"{'case':10} {'train':>8} {'pool':>8} {'share':>6} {'cold':>7} {'second':>7} {'peak':>8}")
+    print(
+        f"{'case':10} {'train':>8} {'pool':>8} {'share':>6} {'cold':>7} {'second':>7} {'peak':>8}"
+    )
     for r in rows:
         print(
             f"{r['case']:10} {r['train_env_steps_per_s']:8,} {r['pool_env_steps_per_s']:8,} "

@@ -24,19 +24,23 @@ from jax import Array
 
 from jaxrl_hw import (
     Config,
+    ModelParams,
     NetConfig,
+    Observation,
+    Outcome,
+    PhysState,
     PPOConfig,
+    Start,
+    Task,
+    compile_model,
     init_train_state,
     make_algorithm,
+    make_physics,
     make_train_step,
+    make_vector_env,
+    sensor_slices,
+    state_at,
 )
-from jaxrl_hw.envs.api import Outcome, Start, Task
-from jaxrl_hw.hardware import xla
-from jaxrl_hw.physics import make_physics
-from jaxrl_hw.physics.api import ModelParams, PhysState, sensor_slices, state_at
-from jaxrl_hw.physics.model import compile_model
-from jaxrl_hw.rollout import make_vector_env
-from jaxrl_hw.types import Observation
 
 MJCF = Path(__file__).resolve().parent / "own_robot.xml"
 SUBSTEPS = 4  # physics steps of 0.004 s per action: the policy acts every 0.016 s
@@ -114,11 +118,7 @@ def observe(state: HopperState, physics: PhysState, force: Array) -> Observation
 
 def train(iterations: int, num_envs: int, seed: int = 0) -> list[float]:
     """Train, and return the mean forward speed of every iteration, m/s."""
-    # before the first computation: it lets JAX's programs call MuJoCo's C engine
-    xla.configure(fraction=None, cache_dir=None, platform="cpu", host_callback=True)
-    xla.apply_pending()
-
-    model = compile_model(MJCF, visuals=True)  # keep all geoms: this robot's masses are theirs
+    model = compile_model(MJCF)
     physics = make_physics("native", model, SUBSTEPS)  # "mjx" runs it on a GPU
     env = make_vector_env(make_hopper(model), physics, num_envs)
 

@@ -18,11 +18,11 @@ from jaxrl_hw.commands import DONE, run_command
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.sessions.atomic import write_json
 from jaxrl_hw.telemetry.plain import plain
-from jaxrl_hw.watching import OneLineParser, add_run_arguments, check_between, number, open_run
+from jaxrl_hw.watch.loading import OneLineParser, add_run_arguments, check_between, number, open_run
 
 if TYPE_CHECKING:
-    from jaxrl_hw.drive import Recording
     from jaxrl_hw.run import Run
+    from jaxrl_hw.watch.drive import Recording
 
 COMMANDS = (
     (0.5, 0.0, 0.0),
@@ -88,8 +88,8 @@ def evaluate(run: Run, seconds: float = 10.0, seed: int = 0, push: float = 0.0) 
     Raises:
       UserError: seconds leave nothing to measure, or pushes for a task that has none.
     """
-    from jaxrl_hw.drive import Conditions, drive
     from jaxrl_hw.robots import get_robot
+    from jaxrl_hw.watch.drive import Conditions, drive
 
     robot = get_robot(run.config.robot)
     task = robot.task if run.config.task == "auto" else run.config.task

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from jaxrl_hw import envs
 from jaxrl_hw.algos import ppo
 from jaxrl_hw.config import Config
-from jaxrl_hw.envs import cartpole, joystick
 from jaxrl_hw.envs.api import Task
 from jaxrl_hw.errors import UserError, unknown
 from jaxrl_hw.physics import Physics, make_physics
@@ -13,7 +13,6 @@ from jaxrl_hw.robots import get_robot
 from jaxrl_hw.rollout import Env, make_vector_env
 from jaxrl_hw.types import Algorithm
 
-TASKS = ("joystick", "cartpole")
 ALGORITHMS = ("ppo",)
 
 
@@ -34,12 +33,7 @@ def make_task(config: Config) -> tuple[Task, Physics]:
         )
     model = compile_model(robot.mjcf, timestep)
     name = robot.task if config.task == "auto" else config.task
-    if name == "joystick":
-        task = joystick.make(config.joystick, robot, model)
-    elif name == "cartpole":
-        task = cartpole.make(config.cartpole, robot, model)
-    else:
-        raise unknown("task", name, TASKS)
+    task = envs.make_task(name, config, robot, model)
     engine = "native" if config.physics == "auto" else config.physics
     return task, make_physics(engine, model, substeps, task.fields, config.threads)
 

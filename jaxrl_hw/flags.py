@@ -66,7 +66,8 @@ def _base(argv: list[str], from_file: dict[str, Any]) -> Config:
     )
     fresh = preset_config(start.robot, start.preset, start.task, start.algo)
     folder = RunDir(run_folder(start))
-    saved = None if named("resume", "auto") == "never" else folder.read_config()
+    new = named("resume", "auto") == "never" or not folder.newest_checkpoint()
+    saved = None if new else folder.read_config()
     if saved is None:
         return fresh
     # so that the same command continues the same run even where a preset has changed since

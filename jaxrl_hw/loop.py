@@ -20,7 +20,11 @@ MILLION = 1_000_000
 
 def init_train_state(env: Env, algorithm: Algorithm, seed: int) -> TrainState:
     """A run's first state: fresh parameters, fresh environments, nothing done."""
-    return jax.jit(lambda key: _fresh(env, algorithm, key))(make_key(seed))
+    # run once, so compiled in a hurry: on a CPU the optimizer would take seconds to save nothing
+    quick = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
+    fresh = jax.jit(lambda key: _fresh(env, algorithm, key), compiler_options=quick)
+    state: TrainState = fresh(make_key(seed))
+    return state
 
 
 def make_key(seed: int) -> Array:

@@ -80,7 +80,7 @@ class Plan:
             return f"continues after iteration {self.iterations_done:,}"
         if self.config.resume not in RESUME_WORDS:
             return f"new run, from {self.config.resume}"
-        if self.config.resume == "never" and newest_checkpoint(RunDir(self.folder)):
+        if self.config.resume == "never" and RunDir(self.folder).newest_checkpoint():
             return f"new run; the one in {self.folder} is moved aside"
         return "new run"
 
@@ -206,7 +206,7 @@ def _continued(config: Config, folder: Path) -> tuple[Config, int]:
     run = RunDir(folder)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--run-dir must be a folder, but {folder} is a file; choose another")
-    saved, done = run.read_config(), newest_checkpoint(run)
+    saved, done = run.read_config(), run.newest_checkpoint()
     if config.resume == "required" and not done:
         raise UserError(f"--resume required, but there is no checkpoint in {folder}")
     if config.resume == "never":
@@ -267,16 +267,9 @@ def _same_envs(config: Config, saved: dict[str, Any]) -> Config:
     return config
 
 
-def newest_checkpoint(run: RunDir) -> int:
-    """The newest complete checkpoint's iteration, 0 without one; reads names only."""
-    if not run.checkpoints.is_dir():
-        return 0
-    return max((int(p.name) for p in run.checkpoints.iterdir() if p.name.isdecimal()), default=0)
-
-
 def move_aside(run: RunDir, console: Console) -> None:
     """Where a run is not to be continued, keep it under another name."""
-    if not newest_checkpoint(run):
+    if not run.newest_checkpoint():
         return
     names = (run.path.with_name(f"{run.path.name}.{n}") for n in itertools.count(1))
     free = next(path for path in names if not path.exists())

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 
 from jaxrl_hw.commands import DONE, run_command
 from jaxrl_hw.errors import RunError, UserError
-from jaxrl_hw.opengl import choose_backend
 from jaxrl_hw.telemetry import formats
-from jaxrl_hw.watching import (
+from jaxrl_hw.watch.loading import (
     OneLineParser,
     add_run_arguments,
     check_between,
@@ -28,6 +27,7 @@ from jaxrl_hw.watching import (
     run_folder,
     whole_number,
 )
+from jaxrl_hw.watch.opengl import choose_backend
 
 if TYPE_CHECKING:
     from jaxrl_hw.run import Run
@@ -54,7 +54,7 @@ def _film(asked: Namespace) -> int:
     backend = choose_backend()
     _say(f"loading {asked.run_dir}, drawing with {backend.upper()}")
     run = open_run(asked.run_dir, asked.iteration)
-    from jaxrl_hw.film import film_run
+    from jaxrl_hw.watch.film import film_run
 
     path = out or run.folder / "videos" / f"{run.iteration}.mp4"
     _make_folder(path.parent)
@@ -81,7 +81,7 @@ def _show(asked: Namespace) -> int:
             "leave --viewer out to write a film"
         )
     run = open_run(asked.run_dir, asked.iteration)
-    from jaxrl_hw.viewer import view_run
+    from jaxrl_hw.watch.viewer import view_run
 
     _check_commands(run, asked.command)
     _say(f"showing iteration {run.iteration:,} of {run.folder}; close the window to end")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxrl_hw.config import Config, JoystickReward
+from jaxrl_hw.envs import task_names
 from jaxrl_hw.errors import UserError, suggest, unknown
 from jaxrl_hw.hardware.arguments import parse_fraction, parse_num_envs
 from jaxrl_hw.presets import PRESETS
@@ -151,12 +152,11 @@ def value_at(config: Any, key: str) -> Any:
 
 def _check_task(config: Config) -> None:
     robot = get_robot(config.robot)
-    tasks = ("joystick",) if robot.feet else ("cartpole",)
-    if config.task != "auto" and config.task not in (*tasks, robot.task):
-        raise UserError(
-            f'unknown task "{config.task}" for robot {robot.name}: known are auto, '
-            f"{', '.join(tasks)}{suggest(config.task, tasks)}"
-        )
+    name = robot.task if config.task == "auto" else config.task
+    if name not in task_names():
+        raise unknown("task", name, ("auto", *task_names()))
+    if (name == "joystick" and not robot.feet) or (name == "cartpole" and robot.feet):
+        raise UserError(f"the {name} task is not for robot {robot.name}: use --task {robot.task}")
 
 
 def _check_ranges(config: Config) -> None:

@@ -74,7 +74,7 @@ def configure(
         settings += _memory(fraction)
     settings += _cache(cache_dir or default_cache_dir())
     if host_callback:
-        settings.append(_inline_dispatch())
+        settings.append(inline_dispatch())
     return settings
 
 
@@ -141,7 +141,7 @@ def _cache(folder: Path) -> list[Setting]:
     return settings
 
 
-def _inline_dispatch() -> Setting:
+def inline_dispatch() -> Setting:
     user = os.environ.get(ASYNC_DISPATCH.upper())
     wanted = user is not None and user.strip().lower() not in _FALSE
     if user is not None:

@@ -25,8 +25,10 @@ def compile_model(
     model = _compile(mjcf, timestep, drop=())
     if visuals:
         return model
-    unseen = _visual_geoms(model)
-    lean = _compile(mjcf, timestep, drop=unseen)
+    try:
+        lean = _compile(mjcf, timestep, drop=_visual_geoms(model))
+    except ValueError:  # a body whose mass is all in geoms that touch nothing
+        return model
     same = np.array_equal(lean.body_mass, model.body_mass) and np.array_equal(
         lean.body_inertia, model.body_inertia
     )

@@ -28,6 +28,9 @@ def make(
     model: mujoco.MjModel, substeps: int, fields: tuple[str, ...], threads: int = 0
 ) -> Physics:
     """The native engine for a model; see `jaxrl_hw.physics.make_physics`."""
+    # inline dispatch: a callback that waits for the thread it runs on would wait for ever; has its
+    # effect if no computation has run yet
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
     host = _Host(model, substeps, fields, threads)
     nq, nv, na = model.nq, model.nv, model.na
     out_width = 1 + nq + nv + na + nv + model.nsensordata

@@ -91,6 +91,13 @@ class RunDir:
             )
         return record
 
+    def newest_checkpoint(self) -> int:
+        """The newest complete checkpoint's iteration, 0 without one; reads names only."""
+        if not self.checkpoints.is_dir():
+            return 0
+        names = (entry.name for entry in self.checkpoints.iterdir())
+        return max((int(name) for name in names if name.isdecimal()), default=0)
+
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         """plan.json. Raises RunError where it cannot be written."""
         write_json(self.plan_json, dict(plan))

@@ -6,10 +6,10 @@ import mujoco
 import numpy as np
 import pytest
 
-from jaxrl_hw.drive import Conditions, drive
 from jaxrl_hw.envs.observations import COMMAND_SCALE
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.robots import get_robot
+from jaxrl_hw.watch.drive import Conditions, drive
 
 COMMANDS = np.float32([(0.5, 0.2, -0.4), (0.0, 0.0, 0.0), (-1.0, 0.0, 0.8)])
 

@@ -8,9 +8,9 @@ import mujoco
 import numpy as np
 import pytest
 
-from jaxrl_hw.drive import Moment, Recording, drive
 from jaxrl_hw.evaluate import COMMANDS, evaluate, main, walking_rows
 from jaxrl_hw.robots import get_robot
+from jaxrl_hw.watch.drive import Moment, Recording, drive
 
 
 def recording(yaw: float, velocity, yaw_rate: float, command, seconds: float = 4.0) -> Recording:

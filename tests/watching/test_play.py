@@ -11,13 +11,13 @@ import mujoco
 import numpy as np
 import pytest
 
-from jaxrl_hw import opengl, play
 from jaxrl_hw.config import JoystickConfig
 from jaxrl_hw.errors import RunError, UserError
-from jaxrl_hw.film import recent_mean
-from jaxrl_hw.overlay import Caption, Dial, Motion, Row, draw
-from jaxrl_hw.schedule import command_table, describe, make_schedule
-from jaxrl_hw.viewer import view_run
+from jaxrl_hw.watch import opengl, play
+from jaxrl_hw.watch.film import recent_mean
+from jaxrl_hw.watch.overlay import Caption, Dial, Motion, Row, draw
+from jaxrl_hw.watch.schedule import command_table, describe, make_schedule
+from jaxrl_hw.watch.viewer import view_run
 
 SMALL = ["--width", "320", "--height", "180", "--seconds", "0.4"]
 SHORT = [*SMALL, "--seconds", "0.2"]

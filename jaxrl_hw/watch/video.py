@@ -32,8 +32,6 @@ class Film:
         self, model: Any, size: tuple[int, int], backend: str, camera: str = "track"
     ) -> None:
         model.vis.global_.offwidth, model.vis.global_.offheight = size
-        # a lamp that stays behind loses the robot's shadow after two metres
-        model.light_mode[:] = mujoco.mjtCamLight.mjCAMLIGHT_TRACKCOM
         self.model, self.data, self.size = model, mujoco.MjData(model), size
         try:
             self._gl = importlib.import_module(f"mujoco.{backend}").GLContext(*size)

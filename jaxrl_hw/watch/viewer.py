@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import mujoco
 import numpy as np
 
-from jaxrl_hw.drive import make_driver
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.robots import get_robot
-from jaxrl_hw.schedule import Command, command_table, make_schedule
+from jaxrl_hw.watch.drive import make_driver
+from jaxrl_hw.watch.schedule import Command, command_table, make_schedule
 
 if TYPE_CHECKING:
     from jaxrl_hw.run import Run
@@ -47,7 +47,6 @@ def view_run(
     table = command_table(legs)
     words = [leg.words for leg in legs for _ in range(leg.steps)]
     model = robot.load(driver.timestep)
-    model.light_mode[:] = mujoco.mjtCamLight.mjCAMLIGHT_TRACKCOM  # as in `video.Film`
     data = mujoco.MjData(model)
     state, step = driver.reset(seed, table[0]), 0
     with (launch or _launch)(model, data) as window:

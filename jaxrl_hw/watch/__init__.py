@@ -1,0 +1,1 @@
+"""Looking at what was trained: a policy driven under commands, filmed or in a window."""
