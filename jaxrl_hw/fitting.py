@@ -115,9 +115,8 @@ class _Session:
     def _prepare(self) -> tuple[Any, Any]:
         """The state to go on from, and the compiled train step; None where nothing is left."""
         from jaxrl_hw.factory import make_algorithm, make_env
-        from jaxrl_hw.loop import compile_train_step, init_train_state
+        from jaxrl_hw.loop import compile_train_step, init_train_state, state_form
         from jaxrl_hw.resuming import restore_state
-        from jaxrl_hw.run import state_form
 
         config = self.plan.config
         with self.console.compiling("building environments"):

@@ -21,10 +21,18 @@ MILLION = 1_000_000
 def init_train_state(env: Env, algorithm: Algorithm, seed: int) -> TrainState:
     """A run's first state: fresh parameters, fresh environments, nothing done."""
     # run once, so compiled in a hurry: on a CPU the optimizer would take seconds to save nothing
-    quick = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
-    fresh = jax.jit(lambda key: _fresh(env, algorithm, key), compiler_options=quick)
-    state: TrainState = fresh(make_key(seed))
+    quick: dict[str, str | bool] | None
+    quick = {"xla_backend_optimization_level": "0"} if jax.default_backend() == "cpu" else None
+    key = make_key(seed)
+    fresh = jax.jit(lambda key: _fresh(env, algorithm, key)).lower(key).compile(quick)
+    state: TrainState = fresh(key)
     return state
+
+
+def state_form(env: Env, algorithm: Algorithm) -> TrainState:
+    """The shapes and dtypes of a train state, without making one."""
+    form: TrainState = jax.eval_shape(lambda: _fresh(env, algorithm, make_key(0)))
+    return form
 
 
 def make_key(seed: int) -> Array:

@@ -18,6 +18,7 @@ from jaxrl_hw.robots import get_robot
 from jaxrl_hw.sessions.run_dir import RunDir, config_differences
 from jaxrl_hw.telemetry import formats
 from jaxrl_hw.telemetry.console import Console
+from jaxrl_hw.telemetry.jsonl import read_rows
 
 BOUNDS = {"cpu": (64, 4096), "gpu": (512, 4096), "tpu": (512, 4096)}
 """Environments tried by `auto`, least and most, by platform."""
@@ -207,6 +208,8 @@ def _continued(config: Config, folder: Path) -> tuple[Config, int]:
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--run-dir must be a folder, but {folder} is a file; choose another")
     saved, done = run.read_config(), run.newest_checkpoint()
+    if done and run.metrics_jsonl.exists():
+        read_rows(run.metrics_jsonl)  # a damaged file is told before anything is built or written
     if config.resume == "required" and not done:
         raise UserError(f"--resume required, but there is no checkpoint in {folder}")
     if config.resume == "never":

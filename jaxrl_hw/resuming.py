@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from jaxrl_hw.factory import make_algorithm, make_env
-from jaxrl_hw.loop import init_train_state
+from jaxrl_hw.loop import init_train_state, state_form
 from jaxrl_hw.planning import RESUME_WORDS, Plan
 from jaxrl_hw.rollout import Env
-from jaxrl_hw.run import saved_num_envs, state_form
+from jaxrl_hw.run import saved_num_envs
 from jaxrl_hw.sessions.checkpoint import Checkpoints, restore_from
 from jaxrl_hw.telemetry.console import Console
 from jaxrl_hw.types import Algorithm, TrainState

@@ -13,9 +13,8 @@ from jaxrl_hw import settings
 from jaxrl_hw.config import Config
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.factory import make_algorithm, make_env
-from jaxrl_hw.loop import init_train_state
+from jaxrl_hw.loop import state_form
 from jaxrl_hw.presets import preset_config
-from jaxrl_hw.rollout import Env
 from jaxrl_hw.sessions.checkpoint import Checkpoints
 from jaxrl_hw.sessions.run_dir import RunDir
 from jaxrl_hw.telemetry.jsonl import read_columns
@@ -48,12 +47,6 @@ def make_policy(algorithm: Algorithm, state: TrainState) -> Callable[[Any], jax.
     learner = state.learner
     act = jax.jit(algorithm.policy)
     return lambda obs: act(learner, obs)
-
-
-def state_form(env: Env, algorithm: Algorithm) -> TrainState:
-    """The shapes and dtypes of a train state, without making one."""
-    form: TrainState = jax.eval_shape(lambda: init_train_state(env, algorithm, 0))
-    return form
 
 
 def saved_config(folder: str | Path) -> Config:

@@ -40,7 +40,7 @@ def read_json(path: Path, advice: str) -> Any | None:
     """
     try:
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not a text file: {advice}") from error

@@ -24,8 +24,8 @@ def test_cartpole_reaches_nine_tenths_of_its_best_return(seed: int) -> None:
     algorithm = make_algorithm(config, env)
     step, state = make_train_step(env, algorithm), init_train_state(env, algorithm, seed)
     returns = []
-    # measured: seeds 0 to 4 take 100 to 130 iterations, 0.2 s each on two quiet cores
-    for _ in range(180):
+    # measured: seeds 0 to 4 take 100 to 160 iterations of 0.2 s on two quiet cores
+    for _ in range(220):
         state, metrics = step(state)
         returns.append(float(metrics["episode_return"]))
         if returns[-1] >= 0.9 * BEST:

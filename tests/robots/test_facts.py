@@ -71,7 +71,8 @@ def test_joints_turn_as_measured(robot):
     for row in table:
         joint = model.joint(row["joint"])
         assert model.body(joint.bodyid[0]).name == row["body"]
-        assert joint.type[0] == mujoco.mjtJoint.mjJNT_HINGE and model.jnt_limited[joint.id]
+        assert joint.type[0] == mujoco.mjtJoint.mjJNT_HINGE
+        assert model.jnt_limited[joint.id]
         same(joint.axis, figures(row, "ax ay az"))
         same(joint.pos, np.zeros(3))
         same(joint.range, figures(row, "lower upper"))
@@ -106,7 +107,7 @@ def test_actuators_are_the_measured_pd_controllers(robot):
 
 
 def test_whole_pd_torque_is_clipped_to_the_effort_limit(robot):
-    """A spring far beyond the limit and a fast joint: their sum is clipped, not the spring alone."""
+    """A spring far beyond the limit and a fast joint: their sum is clipped, not one of them."""
     _, model = robot
     data = mujoco.MjData(model)
     mujoco.mj_resetDataKeyframe(model, data, 0)

@@ -1,4 +1,4 @@
-"""What is printed: a sane number of lines in a pipe, a live line on a terminal, people's numbers."""
+"""What is printed: a sane number of lines in a pipe, a live line on a terminal."""
 
 from __future__ import annotations
 
