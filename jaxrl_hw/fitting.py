@@ -47,10 +47,10 @@ def fit(
     with console or Console() as console:
         plan = make_plan(config)
         folder = RunDir(plan.folder)
-        console.plan(plan.rows(), plan.warnings)
         if plan.config.resume == "never":
             move_aside(folder, console)
         folder.prepare()
+        console.plan(plan.rows(), plan.warnings)
         limit = parse_duration(plan.config.time_limit) if plan.config.time_limit else None
         with StopRequest(limit) as stop:
             session = _Session(config, plan, folder, console, stop, callback)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -26,6 +26,15 @@ class Bench(NamedTuple):
     physics: Physics
     step: Any  # (params, state, ctrl), every leaf [N, ...]; compiled anew for each N
     starts: Any  # (keys [N]) -> Start, N fresh episodes: each its own masses, frictions and pose
+
+
+@pytest.fixture(scope="module")
+def quick_compile() -> Iterator[None]:
+    """Compile fast code slowly, or slow code fast: most tests run what they compile only once."""
+    before = jax.config.jax_disable_most_optimizations
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
 
 
 @pytest.fixture(scope="session")

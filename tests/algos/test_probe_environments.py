@@ -5,6 +5,7 @@ They are `rollout.Env` values in pure JAX, without physics, trained with the pro
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -21,7 +22,9 @@ from jaxrl_hw.loop import init_train_state, make_train_step
 from jaxrl_hw.nets import normalize
 from jaxrl_hw.nets.mlp import MLP
 from jaxrl_hw.rollout import Env
-from jaxrl_hw.types import Observation, TrainState
+from jaxrl_hw.types import Algorithm, Observation, TrainState
+
+pytestmark = pytest.mark.usefixtures("quick_compile")
 
 N = 64
 NET = NetConfig(policy=(16,), value=(16,), activation="tanh", init_std=0.5)
@@ -99,8 +102,14 @@ def signs(key: Array) -> Array:
 ALWAYS, NEVER = jnp.ones(N, bool), jnp.zeros(N, bool)
 
 
-def train(env: Env, iterations: int, **changes: Any) -> TrainState:
-    algorithm = ppo.make(PPOConfig(**{**SETTINGS, **changes}), NET, 1, 1, 1)
+@functools.cache
+def learner(gae_lambda: float = 0.95) -> Algorithm:
+    """One and the same object, so that its update is compiled once for all probes."""
+    return ppo.make(PPOConfig(**SETTINGS, gae_lambda=gae_lambda), NET, 1, 1, 1)
+
+
+def train(env: Env, iterations: int, algorithm: Algorithm | None = None) -> TrainState:
+    algorithm = algorithm or learner()
     step, state = make_train_step(env, algorithm), init_train_state(env, algorithm, 0)
     for _ in range(iterations):
         state, _ = step(state)
@@ -116,8 +125,7 @@ def values(state: TrainState, *seen: float) -> np.ndarray:
 
 def means(state: TrainState, *seen: float) -> np.ndarray:
     """What the trained policy does at observations, without noise."""
-    policy = ppo.make(PPOConfig(**SETTINGS), NET, 1, 1, 1).policy
-    return np.asarray(policy(state.learner, jnp.asarray(seen)[:, None]))[:, 0]
+    return np.asarray(learner().policy(state.learner, jnp.asarray(seen)[:, None]))[:, 0]
 
 
 def test_a_constant_reward_is_the_value_of_a_one_step_episode() -> None:
@@ -159,7 +167,7 @@ def test_a_time_limit_keeps_the_future_and_a_termination_does_not(ending: str) -
         ends = (NEVER, last) if ending == "truncated" else (last, NEVER)
         return Step(seen, jnp.ones(N), *ends)
 
-    got = values(train(probe(zeros, move), 80, gae_lambda=1.0), 0.0)
+    got = values(train(probe(zeros, move), 80, learner(1.0)), 0.0)
     if ending == "truncated":
         # a reward of 1 for ever: 1 / (1 - gamma) = 5, though every episode lasts four steps
         np.testing.assert_allclose(got, [5.0], atol=0.4)

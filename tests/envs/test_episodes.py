@@ -15,6 +15,8 @@ from jaxrl_hw.factory import make_env
 from jaxrl_hw.rollout import Env, collect, init_rollout
 from jaxrl_hw.types import Algorithm, Learner, Observation
 
+pytestmark = pytest.mark.usefixtures("quick_compile")
+
 N = 4
 KEY = jax.random.key(11)
 

@@ -21,6 +21,8 @@ from jaxrl_hw.physics.api import PhysState, nominal_params
 from jaxrl_hw.presets import preset_config
 from jaxrl_hw.robots import get_robot
 
+pytestmark = pytest.mark.usefixtures("quick_compile")
+
 LEGGED = ("g1_12dof", "g1", "go1")
 CALM = JoystickConfig(noise=0.0, randomize=False, push_speed=0.0)
 Q0 = np.array([-0.1, 0, 0, 0.3, -0.2, 0] * 2)

@@ -25,6 +25,8 @@ from jaxrl_hw.rollout import Env
 from jaxrl_hw.run import state_form
 from jaxrl_hw.types import Algorithm, TrainState
 
+pytestmark = pytest.mark.usefixtures("quick_compile")
+
 SMALL = Config(
     robot="cartpole",
     physics="native",

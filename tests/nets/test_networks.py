@@ -76,7 +76,7 @@ def test_statistics_in_parts_are_those_of_all_the_data() -> None:
     for part in parts:
         stats = normalize.update(stats, jnp.asarray(part, jnp.float32))
     data = np.concatenate([part.reshape(-1, 3) for part in parts])
-    assert float(stats.count) == len(data) == 34
+    assert float(stats.seen) == len(data) == 34
     np.testing.assert_allclose(stats.mean, data.mean(0), rtol=1e-5, atol=1e-6)
     # values of 2.0 with a spread of 0.01 keep four digits of their deviation in float32
     np.testing.assert_allclose(stats.var, data.var(0), rtol=1e-3)

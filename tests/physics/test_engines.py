@@ -20,6 +20,8 @@ from jaxrl_hw.physics.api import nominal_params, sensor_slices, sensordata_at, s
 from jaxrl_hw.physics.model import compile_model
 from jaxrl_hw.robots import get_robot
 
+pytestmark = pytest.mark.usefixtures("quick_compile")
+
 N = 4
 
 
