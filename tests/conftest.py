@@ -30,8 +30,8 @@ class Bench(NamedTuple):
 
 @pytest.fixture(scope="module")
 def quick_compile() -> Iterator[None]:
-    """Compile fast code slowly, or slow code fast: most tests run what they compile only once."""
-    before = jax.config.jax_disable_most_optimizations
+    """Let XLA spend less on optimizing: most tests run what they compile a few times only."""
+    before = jax.config.read("jax_disable_most_optimizations")
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", before)

