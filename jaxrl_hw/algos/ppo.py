@@ -212,13 +212,13 @@ def _make_loss(
             "clip_fraction": (jnp.abs(ratio - 1.0) > config.clip).mean(),
         }
         if symmetry is not None and config.symmetry == "loss":
-            # the mirror image is the target, not a second pupil: its gradient would pull the same
-            # way and cost another backward pass
+            # the mirror image is the target and not moved itself, which saves its backward pass;
+            # the side that moves then takes the pull of both
             reflected = lax.stop_gradient(
                 _mean(nets, params, stats, symmetry.policy(samples.obs.policy))
             )
             metrics["loss/symmetry"] = ((mean - symmetry.action(reflected)) ** 2).mean()
-            total += config.symmetry_coef * metrics["loss/symmetry"]
+            total += 2.0 * config.symmetry_coef * metrics["loss/symmetry"]
         return total, metrics
 
     return loss

@@ -53,3 +53,7 @@ class Task(NamedTuple):
     reset: Callable[[Array], Start]
     control: Callable[[Any, Array], Array]
     outcome: Callable[[Any, ModelParams, PhysState, Array, Array, Array], Outcome]
+    stagger: bool = False
+    """Start a run's first episodes somewhere along the time limit. For tasks that end by the time
+    limit alone: their environments would all end in the same iteration. Where falls end episodes
+    too, these soon set the clocks apart."""

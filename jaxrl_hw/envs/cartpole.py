@@ -86,6 +86,7 @@ def make(config: CartpoleConfig, robot: Any, model: Any) -> Task:
         reset=reset,
         control=lambda state, action: np.float32(robot.action_scale) * action,
         outcome=outcome,
+        stagger=True,
     )
 
 

@@ -45,11 +45,12 @@ def reset(task: Task, key: Array) -> EnvState:
 
 
 def stagger(task: Task, state: EnvState, key: Array) -> EnvState:
-    """Start an episode's clock somewhere along the time limit.
+    """Start an episode's clock somewhere along the time limit, where the task asks for it.
 
-    At the start of a run this keeps all environments from reaching the limit in the same
-    iteration. Consumes key.
+    Consumes key.
     """
+    if not task.stagger:
+        return state
     return state._replace(steps=jax.random.randint(key, (), 0, task.episode_steps))
 
 

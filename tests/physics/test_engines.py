@@ -15,7 +15,7 @@ import pytest
 from jaxrl_hw.config import Config
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.factory import make_task
-from jaxrl_hw.physics import make_physics, mjx
+from jaxrl_hw.physics import make_physics
 from jaxrl_hw.physics.api import nominal_params, sensor_slices, sensordata_at, state_at
 from jaxrl_hw.physics.model import compile_model
 from jaxrl_hw.robots import get_robot
@@ -69,16 +69,6 @@ def test_cartpole_moves_alike_on_both_engines(bench: Any) -> None:
     np.testing.assert_allclose(a.time, 20 * 0.02, rtol=1e-5)
 
 
-@pytest.fixture(scope="module")
-def converged() -> Any:
-    """G1's legs on MJX with the C engine's own iteration limits, so that the solver converges."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mjx, "SOLVER_ITERATIONS", 50)
-        patch.setattr(mjx, "LINESEARCH_ITERATIONS", 50)
-        _, physics = make_task(Config(robot="g1_12dof", physics="mjx"))
-    return jax.jit(jax.vmap(physics.step))
-
-
 class Parting(NamedTuple):
     """How far MJX is from the C engine over 20 control steps; worst entries, [20, N] or [N]."""
 
@@ -118,39 +108,32 @@ def parting(native: Any, mjx_step: Any, amplitude: float, seed: int = 0) -> Part
     return Parting(*np.moveaxis(single, 0, 1), gap(a.qpos, b.qpos), gap(a.qvel, b.qvel), loaded)
 
 
-def test_a_legged_robot_moves_alike_where_both_solvers_converge(bench: Any, converged: Any) -> None:
+@pytest.mark.parametrize("amplitude", [0.03, 0.1])
+def test_a_legged_robot_moves_alike_on_both_engines(bench: Any, amplitude: float) -> None:
     # masses, torso offsets, joint and floor frictions differ from environment to environment
-    for amplitude in (0.03, 0.1):
-        apart = parting(bench("g1_12dof", "native"), converged, amplitude)
-        assert apart.loaded > 150.0  # it stood on its feet for part of it
-        # Measured over three seeds: 9e-5, 7e-3, 6e-4 and 0.3 N of some 300 N, in steps in which a
-        # foot lands. A stiff contact amplifies float32 against float64; nothing else differs.
-        assert apart.qpos.max() < 4e-4
-        assert apart.qvel.max() < 3e-2
-        assert apart.sensors.max() < 3e-3
-        assert apart.forces.max() < 1.6
-        # Most steps change no contact: medians of 3e-7 and 2e-5, float32's own roundings.
-        assert np.median(apart.qpos) < 1.5e-6
-        assert np.median(apart.qvel) < 1e-4
-        if amplitude == 0.03:
-            # On their own for 0.4 s; measured 4e-5 and 2e-3. With wilder targets a foot that just
-            # touches in one engine and just not in the other makes two different stories of it.
-            assert apart.path_qpos.max() < 2e-4
-            assert apart.path_qvel.max() < 1e-2
-
-
-def test_the_bounded_solver_of_mjx_stays_near_the_c_engine(bench: Any) -> None:
-    apart = parting(bench("g1_12dof", "native"), bench("g1_12dof", "mjx").step, 0.03)
-    # MJX ends the contact solver after a few iterations, the C engine when it has converged. Most
-    # steps need no more (medians as above). Those in which a foot lands do: measured over three
-    # seeds with 6 iterations up to 5e-3 in qpos and 0.34 in qvel.
-    assert np.median(apart.qpos) < 1.5e-6
+    apart = parting(bench("g1_12dof", "native"), bench("g1_12dof", "mjx").step, amplitude)
+    assert apart.loaded > 150.0  # N: it stood on its feet for part of it
+    # Most steps change no contact: medians of 2e-7 and 2e-5, float32's own roundings.
+    assert np.median(apart.qpos) < 1e-6
     assert np.median(apart.qvel) < 1e-4
-    assert apart.qpos.max() < 0.025
-    assert apart.qvel.max() < 1.7
-    # left to themselves for 0.4 s they part by such landings; measured 8e-3 and 0.24
-    assert apart.path_qpos.max() < 0.04
-    assert apart.path_qvel.max() < 1.2
+    # Where a foot lands, a stiff contact amplifies float32 against float64: measured over four
+    # seeds up to 9e-5, 7e-3, 6e-4 and 0.3 N of some 300 N wherever MJX's solver gets to the end
+    # within its bounds, which it does in 99 of 100 steps.
+    assert np.quantile(apart.qpos, 0.95) < 4e-4
+    assert np.quantile(apart.qvel, 0.95) < 3e-2
+    assert np.quantile(apart.sensors, 0.95) < 3e-3
+    assert np.quantile(apart.forces, 0.95) < 1.6
+    # Where it does not, or where a foot just touches in one engine and just not in the other, a
+    # step may differ by 0.05 rad.
+    assert apart.qpos.max() < 0.25
+    if amplitude == 0.03:
+        # With targets that move little that is rare: all steps within 9e-4 and 0.034, and after
+        # 0.4 s on their own (20 steps) 5e-3 and 0.03 apart.
+        assert apart.qpos.max() < 5e-3
+        assert apart.qvel.max() < 0.17
+        assert np.median(apart.path_qpos) < 2e-4
+        assert apart.path_qpos.max() < 0.025
+        assert apart.path_qvel.max() < 0.15
 
 
 @pytest.mark.parametrize("engine", ["native", "mjx"])
