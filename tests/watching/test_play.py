@@ -11,9 +11,10 @@ import mujoco
 import numpy as np
 import pytest
 
+from jaxrl_hw import play
 from jaxrl_hw.config import JoystickConfig
 from jaxrl_hw.errors import RunError, UserError
-from jaxrl_hw.watch import opengl, play
+from jaxrl_hw.watch import opengl
 from jaxrl_hw.watch.film import recent_mean
 from jaxrl_hw.watch.overlay import Caption, Dial, Motion, Row, draw
 from jaxrl_hw.watch.schedule import command_table, describe, make_schedule
