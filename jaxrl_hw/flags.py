@@ -73,7 +73,8 @@ def _base(argv: list[str], from_file: dict[str, Any]) -> Config:
     # so that the same command continues the same run even where a preset has changed since
     base = preset_config(str(saved.get("robot", start.robot)))
     config = settings.from_dict(saved, base, str(folder.config_json))
-    return replace(config, time_limit="", resume="auto", run_dir=start.run_dir)
+    # the engine is settled anew: the run may have moved to another machine
+    return replace(config, time_limit="", resume="auto", physics="auto", run_dir=start.run_dir)
 
 
 def _hyphens(word: str) -> str:

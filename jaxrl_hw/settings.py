@@ -170,13 +170,27 @@ def _check_ranges(config: Config) -> None:
                 raise UserError(f"{name} must be a finite number, got {got}")
             if field.type == "tuple[float, float]" and got[0] > got[1]:
                 raise UserError(f"{name} must be a range, low first, got {got[0]} {got[1]}")
-    if min(config.joystick.joint_friction) <= 0.0:
-        low, high = config.joystick.joint_friction
-        raise UserError(f"--joystick.joint-friction must be above 0, got {low} {high}")
+    for key in _ABOVE_ZERO:
+        low, high = value_at(config, key)
+        if low <= 0.0:
+            raise UserError(f"{flag(key)} must be above 0, got {low} {high}")
+    if config.ppo.lr_min > config.ppo.lr_max:
+        low, high = config.ppo.lr_min, config.ppo.lr_max
+        raise UserError(f"--ppo.lr-min {low} must not be above --ppo.lr-max {high}")
     for field in dataclasses.fields(JoystickReward):
         weight = getattr(config.joystick.reward, field.name)
         if not math.isfinite(weight):
             raise UserError(f"{flag('joystick.reward.' + field.name)} must be finite, got {weight}")
+
+
+_ABOVE_ZERO = (
+    "joystick.joint_friction",
+    "joystick.friction",
+    "joystick.link_mass",
+    "joystick.armature",
+    "joystick.resample_s",
+    "cartpole.pole_mass",
+)
 
 
 def _overlay(target: Any, values: Mapping[str, Any], prefix: str, source: str) -> Any:

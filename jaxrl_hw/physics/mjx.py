@@ -13,8 +13,8 @@ SOLVER_ITERATIONS = 8
 LINESEARCH_ITERATIONS = 16
 """Bounds on MJX's solver. C MuJoCo stops per simulation when it has converged; MJX runs all
 environments for as many trips as the slowest needs, and on a GPU each trip waits for the host. With
-64 G1s and lively actions these bounds leave no control step off by more than 1e-3 from a converged
-one; 6 and 8 leave one in thirty off, 4 and 5 one in three."""
+lively actions these bounds leave one control step of a G1 in a hundred off by more than 1e-3 in
+qpos; 6 and 8 leave several in a hundred, 16 and 50 one in two hundred."""
 
 
 def make(model: mujoco.MjModel, substeps: int, fields: tuple[str, ...]) -> Physics:
