@@ -66,7 +66,7 @@ class Plan:
                 f"value {'-'.join(map(str, c.net.value))}, {c.precision}",
             ),
             ("memory", f"{formats.size(self.sizing.expected_bytes)} expected: {kept}"),
-            ("XLA", ", ".join(f"{s.name}={s.value} ({s.origin})" for s in self._told())),
+            ("XLA", ", ".join(f"{s.name}={_home(s.value)} ({s.origin})" for s in self._told())),
             ("run folder", str(self.folder)),
             ("start", self._start()),
             ("goal", goal + limit),
@@ -99,6 +99,11 @@ class Plan:
             "xla": [setting._asdict() for setting in self.xla],
             "warnings": list(self.warnings),
         }
+
+
+def _home(text: str) -> str:
+    """A path as people write it."""
+    return text.replace(str(Path.home()), "~", 1)
 
 
 def _engine_note(config: Config, hardware: Hardware) -> str:
