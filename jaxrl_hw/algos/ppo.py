@@ -103,10 +103,7 @@ def make(
         before = learner.params.log_std
         loss = _make_loss(config, nets, learner.obs_stats, symmetry, before)
         params, opt_state, losses = _optimize(config, optimizer, loss, learner, samples, key)
-        stats = ObsStats(
-            normalize.update(learner.obs_stats.policy, batch.obs.policy),
-            normalize.update(learner.obs_stats.critic, batch.obs.critic),
-        )
+        stats = _take_in(learner.obs_stats, batch.obs)
         metrics = {name: value.mean() for name, value in losses.items()}
         metrics["entropy"] = distributions.entropy(params.log_std)
         metrics["action_std"] = jnp.exp(params.log_std).mean()
@@ -114,6 +111,12 @@ def make(
         return Learner(params, opt_state, stats), metrics
 
     return Algorithm("ppo", config.unroll, init, act, update, policy)
+
+
+def _take_in(stats: ObsStats, obs: Observation) -> ObsStats:
+    return ObsStats(
+        normalize.update(stats.policy, obs.policy), normalize.update(stats.critic, obs.critic)
+    )
 
 
 def _optimizer(config: PPOConfig) -> optax.GradientTransformationExtraArgs:

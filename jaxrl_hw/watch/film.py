@@ -140,7 +140,7 @@ class _Balancing:
         )
 
     def dial(self, step: int) -> None:
-        """There is no motion over ground to show."""
+        return None  # there is no motion over ground to show
 
 
 def recent_mean(values: np.ndarray, restart: np.ndarray, window: int) -> np.ndarray:
