@@ -84,9 +84,9 @@ class StopRequest:
         if threading.current_thread() is threading.main_thread():
             for name in _SIGNALS:
                 number = getattr(signal, name, None)
-                # What the parent chose to ignore (nohup) stays ignored.
-                if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-                    self._previous[number] = signal.signal(number, self._handle)
+                if number is None or (name == "SIGHUP" and _is_ignored(number)):
+                    continue  # started with nohup: it is to outlive its terminal
+                self._previous[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(
@@ -110,3 +110,7 @@ class StopRequest:
         # Not print: a handler may run in the middle of another print.
         with contextlib.suppress(OSError):
             os.write(2, text.encode())
+
+
+def _is_ignored(number: int) -> bool:
+    return signal.getsignal(number) is signal.SIG_IGN

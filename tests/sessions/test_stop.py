@@ -33,6 +33,12 @@ LOOP = """
 import signal, sys, time
 from jaxrl_hw.sessions.stop import StopRequest
 assert "jax" not in sys.modules
+# whoever runs the tests may have these ignored: a job in the background, nohup
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_IGN if "--nohup" in sys.argv else signal.SIG_DFL)
+if "--background" in sys.argv:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
 try:
     with StopRequest() as stop:
         print("ready", flush=True)
@@ -42,8 +48,7 @@ try:
         print("stopped by", stop.requested, flush=True)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
-assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
 """
 
 
@@ -101,3 +106,13 @@ def test_outside_the_main_thread_no_handler_is_touched():
     thread.start()
     thread.join()
     assert seen == [(None, before)]
+
+
+def test_an_interrupt_sent_to_a_background_job_is_heard():
+    out, _ = run_with_signals(signal.SIGINT, options=("--background",))
+    assert out == "stopped by SIGINT"
+
+
+def test_under_nohup_a_closed_terminal_stops_nothing():
+    out, _ = run_with_signals(signal.SIGHUP, signal.SIGTERM, options=("--nohup",))
+    assert out == "stopped by SIGTERM"
