@@ -35,7 +35,7 @@ def figures(row, columns):
     return np.array([float(row[name]) for name in columns.split()])
 
 
-def same(got, want):
+def check_same(got, want):
     np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-12)
 
 
@@ -56,11 +56,11 @@ def test_bodies_hang_and_weigh_as_measured(robot):
     for row in table:
         body = model.body(row["body"])
         assert model.body(body.parentid[0]).name == row["parent"], row["body"]
-        same(body.pos, figures(row, "x y z"))
+        check_same(body.pos, figures(row, "x y z"))
         same_rotation(body.quat, figures(row, "qw qx qy qz"))
-        same(body.mass[0], float(row["mass"]))
-        same(body.ipos, figures(row, "com_x com_y com_z"))
-        same(body.inertia, figures(row, "i1 i2 i3"))
+        check_same(body.mass[0], float(row["mass"]))
+        check_same(body.ipos, figures(row, "com_x com_y com_z"))
+        check_same(body.inertia, figures(row, "i1 i2 i3"))
         same_rotation(body.iquat, figures(row, "iw ix iy iz"))
 
 
@@ -73,12 +73,12 @@ def test_joints_turn_as_measured(robot):
         assert model.body(joint.bodyid[0]).name == row["body"]
         assert joint.type[0] == mujoco.mjtJoint.mjJNT_HINGE
         assert model.jnt_limited[joint.id]
-        same(joint.axis, figures(row, "ax ay az"))
-        same(joint.pos, np.zeros(3))
-        same(joint.range, figures(row, "lower upper"))
-        same(joint.armature[0], float(row["armature"]))
-        same(joint.damping[0], float(row["damping"]))
-        same(joint.frictionloss[0], float(row["frictionloss"]))
+        check_same(joint.axis, figures(row, "ax ay az"))
+        check_same(joint.pos, np.zeros(3))
+        check_same(joint.range, figures(row, "lower upper"))
+        check_same(joint.armature[0], float(row["armature"]))
+        check_same(joint.damping[0], float(row["damping"]))
+        check_same(joint.frictionloss[0], float(row["frictionloss"]))
 
 
 def test_base_floats_without_friction(robot):
@@ -96,14 +96,14 @@ def test_actuators_are_the_measured_pd_controllers(robot):
         actuator = model.actuator(row["joint"])
         kp, kd, effort = float(row["kp"]), float(row["kd"]), float(row["effort"])
         assert model.joint(actuator.trnid[0]).name == row["joint"]
-        same(actuator.gear, [1, 0, 0, 0, 0, 0])
-        same(actuator.gainprm[:3], [kp, 0, 0])
-        same(actuator.biasprm[:3], [0, -kp, -kd])
-        same(actuator.forcerange, [-effort, effort])
+        check_same(actuator.gear, [1, 0, 0, 0, 0, 0])
+        check_same(actuator.gainprm[:3], [kp, 0, 0])
+        check_same(actuator.biasprm[:3], [0, -kp, -kd])
+        check_same(actuator.forcerange, [-effort, effort])
         limited = model.actuator_ctrllimited[actuator.id]
         assert limited == (name != "g1_12dof"), "only the contract's targets are unclipped"
         if limited:
-            same(actuator.ctrlrange, figures(row, "lower upper"))
+            check_same(actuator.ctrlrange, figures(row, "lower upper"))
 
 
 def test_whole_pd_torque_is_clipped_to_the_effort_limit(robot):
@@ -114,15 +114,15 @@ def test_whole_pd_torque_is_clipped_to_the_effort_limit(robot):
     effort = model.actuator_forcerange[:, 1]
     data.qvel[6:] = 500.0
     mujoco.mj_forward(model, data)
-    same(data.actuator_force, -effort)
-    same(data.qfrc_actuator[6:], -effort)
+    check_same(data.actuator_force, -effort)
+    check_same(data.qfrc_actuator[6:], -effort)
 
 
 def test_home_is_the_measured_pose_with_the_measured_balance(robot):
     name, model = robot
-    same(model.body_subtreemass[0], TOTAL_MASS[name])
+    check_same(model.body_subtreemass[0], TOTAL_MASS[name])
     home = model.keyframe("home").qpos
-    same(home[7:], [float(r["home"]) for r in rows("joints.csv", name)])
+    check_same(home[7:], [float(r["home"]) for r in rows("joints.csv", name)])
     data = mujoco.MjData(model)
     data.qpos[:] = home
     data.qpos[2] = 0.0

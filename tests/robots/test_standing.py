@@ -34,7 +34,7 @@ def engines(request):
     return model, lambda data, steps: run(mjx.put_data(model, data), jnp.int32(steps))
 
 
-def stands(home, qpos, sensordata, model):
+def check_stands(home, qpos, sensordata, model):
     address = model.sensor("upvector").adr[0]
     assert np.linalg.norm(qpos[:3] - home[:3]) < 0.01  # m
     assert sensordata[address + 2] > 0.998
@@ -46,14 +46,16 @@ def test_home_stands_for_a_second_in_mujoco(engines):
     data = at_home(model)
     for _ in range(round(1.0 / model.opt.timestep)):
         mujoco.mj_step(model, data)
-    stands(model.keyframe("home").qpos, data.qpos, data.sensordata, model)
+    check_stands(model.keyframe("home").qpos, data.qpos, data.sensordata, model)
 
 
 def test_home_stands_for_a_second_in_mjx(engines):
     model, mjx_run = engines
     data = mjx_run(at_home(model), round(1.0 / model.opt.timestep))
     assert data.qpos.dtype == jnp.float32
-    stands(model.keyframe("home").qpos, np.asarray(data.qpos), np.asarray(data.sensordata), model)
+    check_stands(
+        model.keyframe("home").qpos, np.asarray(data.qpos), np.asarray(data.sensordata), model
+    )
 
 
 def test_mjx_agrees_with_mujoco_on_sensors_and_motion(engines):
