@@ -55,6 +55,11 @@ class PPOConfig:
     """adaptive: lower bound of the rate."""
     lr_max: float = 1e-3
     """adaptive: upper bound of the rate."""
+    lr_anneal: int = 0
+    """Iterations over which the rate's upper bound falls along a line to a twentieth; 0: never. Counted
+    from the run's start and not from its goal, so that a longer goal does not change what was."""
+    guide: bool = True
+    """Start the policy from the robot's swing pose in the rhythm of the gait, where it has one."""
     max_grad_norm: float = 1.0
     """Gradients are scaled down to this global norm."""
     symmetry: str = "loss"
@@ -90,6 +95,12 @@ class JoystickReward:
     """Squared deviation of the base's height from its target, m^2."""
     action_rate: float = -0.01
     """Squared change of the action between control steps."""
+    velocity_error: float = 0.0
+    """|v_xy - command|, m/s."""
+    yaw_error: float = 0.0
+    """|yaw rate - command|, rad/s."""
+    power: float = 0.0
+    """Mechanical power, W: the sum over joints of |torque * velocity|."""
     torque: float = 0.0
     """Squared motor torque as a fraction of its limit, summed over joints."""
     joint_limit: float = -5.0
@@ -154,6 +165,8 @@ class JoystickConfig:
     """Factor on joint friction loss, log-uniform per joint."""
     armature: tuple[float, float] = (0.9, 1.2)
     """Factor on joint armature, uniform per joint."""
+    dry_friction: bool = True
+    """Simulate the joints' dry friction; off, a physics step is a fifth cheaper."""
     start_joint: float = 0.1
     """Largest offset of a joint at the start, rad."""
     start_velocity: float = 0.3

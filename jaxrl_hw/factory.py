@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mujoco
+
 from jaxrl_hw import envs
 from jaxrl_hw.algos import ppo
 from jaxrl_hw.config import Config
@@ -33,6 +35,8 @@ def make_task(config: Config) -> tuple[Task, Physics]:
         )
     model = compile_model(robot.mjcf, timestep)
     name = robot.task if config.task == "auto" else config.task
+    if not config.joystick.dry_friction:
+        model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_FRICTIONLOSS)
     task = envs.make_task(name, config, robot, model)
     engine = "native" if config.physics == "auto" else config.physics
     return task, make_physics(engine, model, substeps, task.fields, config.threads)
@@ -66,4 +70,5 @@ def make_algorithm(config: Config, env: Env) -> Algorithm:
         env.action_size,
         env.symmetry,
         config.precision,
+        env.guide if config.ppo.guide else None,
     )

@@ -34,6 +34,7 @@ class Env(NamedTuple):
     symmetry: Symmetry | None
     reset: Callable[[Array], Any]
     step: Callable[[Any, Array, Array], tuple[Any, Transition]]
+    guide: Callable[[Array], tuple[Array, Array]] | None = None
 
 
 class RolloutState(NamedTuple):
@@ -68,6 +69,7 @@ def make_vector_env(task: Task, physics: Physics, num_envs: int) -> Env:
         task.symmetry,
         reset,
         step,
+        task.guide,
     )
 
 

@@ -46,6 +46,7 @@ AT_LEAST = {
     "ppo.desired_kl": 1e-9,
     "ppo.lr_min": 0.0,
     "ppo.lr_max": 1e-9,
+    "ppo.lr_anneal": 0,
     "ppo.max_grad_norm": 1e-9,
     "ppo.symmetry_coef": 0.0,
     "joystick.episode_s": 0.1,

@@ -7,6 +7,7 @@ and right are alike (Yu, Turk and Liu 2018, arXiv:1801.08093).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -61,6 +62,7 @@ def make(
     action_size: int,
     symmetry: Symmetry | None = None,
     precision: str = "float32",
+    guide: Callable[[Array], tuple[Array, Array]] | None = None,
 ) -> Algorithm:
     """PPO for given sizes; see `jaxrl_hw.types.Algorithm` for what is returned.
 
@@ -80,9 +82,12 @@ def make(
     optimizer = _optimizer(config)
 
     def init(key: Array) -> Learner:
-        key_policy, key_value = jax.random.split(key)
+        key_policy, key_value, key_guide = jax.random.split(key, 3)
+        policy_params = nets.policy.init(key_policy, jnp.zeros(obs_size))
+        if guide is not None:
+            policy_params = _imitate(nets.policy, policy_params, guide, key_guide)
         params = Params(
-            nets.policy.init(key_policy, jnp.zeros(obs_size)),
+            policy_params,
             nets.value.init(key_value, jnp.zeros(critic_size)),
             jnp.full(action_size, jnp.log(net.init_std), jnp.float32),
         )
@@ -111,6 +116,27 @@ def make(
         return Learner(params, opt_state, stats), metrics
 
     return Algorithm("ppo", config.unroll, init, act, update, policy)
+
+
+def _imitate(
+    policy: MLP, params: Any, guide: Callable[[Array], tuple[Array, Array]], key: Array
+) -> Any:
+    """Fit a fresh policy network to a guide's motion by regression. Consumes key."""
+    steps, size = 300, 256
+    adam = optax.adam(optax.linear_schedule(3e-3, 0.0, steps))
+
+    def error(params: Any, seen: Array, action: Array) -> Array:
+        return ((policy.apply(params, seen) - action) ** 2).mean()
+
+    def step(carry: tuple[Any, Any], key: Array) -> tuple[tuple[Any, Any], None]:
+        params, opt_state = carry
+        seen, action = jax.vmap(guide)(jax.random.split(key, size))
+        gradient = jax.grad(error)(params, seen, action)
+        change, opt_state = adam.update(gradient, opt_state)
+        return (optax.apply_updates(params, change), opt_state), None
+
+    (params, _), _ = lax.scan(step, (params, adam.init(params)), jax.random.split(key, steps))
+    return params
 
 
 def _take_in(stats: ObsStats, obs: Observation) -> ObsStats:
@@ -238,8 +264,7 @@ def _optimize(
         params, opt_state = carry
         part = jax.tree.map(lambda x: x[index], samples)
         (_, metrics), gradient = jax.value_and_grad(loss, has_aux=True)(params, part)
-        if config.lr_schedule == "adaptive":
-            opt_state = _adapt(config, opt_state, metrics["kl"])
+        opt_state = _adapt(config, opt_state, metrics["kl"])
         change, opt_state = optimizer.update(gradient, opt_state, params)
         metrics["grad_norm"] = optax.global_norm(gradient)
         return (optax.apply_updates(params, change), opt_state), metrics
@@ -256,10 +281,18 @@ def _optimize(
 def _adapt(config: PPOConfig, opt_state: Any, kl: Array) -> Any:
     """Follow the KL divergence (Schulman et al. 2017, section 4, applied to the step size)."""
     rate = opt_state.hyperparams["learning_rate"]
-    factor = jnp.where(
-        kl > 2.0 * config.desired_kl,
-        1.0 / 1.5,
-        jnp.where(kl < 0.5 * config.desired_kl, 1.5, 1.0),
-    ).astype(rate.dtype)
-    rate = jnp.clip(rate * factor, config.lr_min, config.lr_max)
+    if config.lr_schedule == "adaptive":
+        up = jnp.where(kl < 0.5 * config.desired_kl, 1.5, 1.0)
+        factor = jnp.where(kl > 2.0 * config.desired_kl, 1.0 / 1.5, up).astype(rate.dtype)
+        rate = jnp.maximum(rate * factor, config.lr_min)
+    rate = jnp.minimum(rate, _ceiling(config, opt_state.count)).astype(rate.dtype)
     return opt_state._replace(hyperparams={**opt_state.hyperparams, "learning_rate": rate})
+
+
+def _ceiling(config: PPOConfig, count: Array) -> Array:
+    """Upper bound of the rate after so many minibatches."""
+    top = config.lr_max if config.lr_schedule == "adaptive" else config.learning_rate
+    if not config.lr_anneal:
+        return jnp.asarray(top)
+    done = count / (config.epochs * config.minibatches * config.lr_anneal)
+    return top * (1.0 - 0.95 * jnp.minimum(done, 1.0))

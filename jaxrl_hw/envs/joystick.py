@@ -90,6 +90,7 @@ def make(config: JoystickConfig, robot: Any, model: Any) -> Task:
         reset=lambda key: _reset(t, key),
         control=lambda state, action: _target(t, action),
         outcome=lambda *args: _outcome(t, *args),
+        guide=(lambda key: _demonstrate(t, obs_size, key)) if robot.swing_pose else None,
     )
 
 
@@ -103,6 +104,20 @@ def _symmetry(robot: Any) -> Symmetry | None:
         return None
     m = robot.mirror
     return observations.symmetry(m.joint_perm, m.joint_sign, m.foot_perm)
+
+
+def _demonstrate(t: _Joystick, obs_size: int, key: Array) -> tuple[Array, Array]:
+    """Stepping in place, open loop: a normalized observation [O] and the action [A] that fits its
+    phase; all else in the observation is noise, to be looked past. Consumes key."""
+    key_phase, key_rest = jax.random.split(key)
+    phase = jax.random.uniform(key_phase)
+    _, height = _gait(t, phase, jnp.zeros((), bool))
+    target = (height / t.config.swing_height) @ jnp.asarray(t.robot.swing_pose, jnp.float32)
+    angle = 2.0 * jnp.pi * phase
+    # sines have a variance of 1/2
+    clock = jnp.sqrt(2.0) * jnp.stack([jnp.sin(angle), jnp.cos(angle)])
+    seen = jax.random.normal(key_rest, (obs_size,)).at[-2:].set(clock)
+    return seen, target / jnp.asarray(t.robot.action_scale, jnp.float32)
 
 
 def _reset(t: _Joystick, key: Array) -> Start:
@@ -145,14 +160,14 @@ def _outcome(
     key: Array,
 ) -> Outcome:
     key_events, key_noise = jax.random.split(key)
-    signals, power = _signals(t, state, physics, sensordata, action)
+    signals = _signals(t, state, physics, sensordata, action)
     parts = rewards.weighted(signals, t.config.reward, t.dt)
     physics, state = _advance(t, state, physics, action, key_events)
     readings = _readings(t, state, params, physics, sensordata)
     diagnostics = {
-        "tracking/velocity_error": jnp.linalg.norm(signals.velocity[:2] - signals.command[:2]),
-        "tracking/yaw_error": jnp.abs(signals.angular_velocity[2] - signals.command[2]),
-        "power": power,
+        "tracking/velocity_error": rewards.velocity_error(signals),
+        "tracking/yaw_error": rewards.yaw_error(signals),
+        "power": signals.power,
         "falls": signals.fell.astype(jnp.float32),
     }
     obs = _observe(t, readings, key_noise)
@@ -161,8 +176,7 @@ def _outcome(
 
 def _signals(
     t: _Joystick, state: JoystickState, physics: PhysState, sensordata: Array, action: Array
-) -> tuple[rewards.Signals, Array]:
-    """The step's signals, and its mechanical power in W."""
+) -> rewards.Signals:
     c, b = t.config, t.body
     quat = physics.qpos[3:7]
     gravity = geometry.gravity_direction(quat)
@@ -173,7 +187,7 @@ def _signals(
     standing = _is_standing(state.command)
     stance, swing_height = _gait(t, state.phase, standing)
     fell = (physics.qpos[2] < t.robot.fall_height) | (-gravity[2] < np.cos(c.fall_tilt))
-    signals = rewards.Signals(
+    return rewards.Signals(
         command=state.command,
         standing=standing,
         velocity=geometry.rotate_inverse(quat, physics.qvel[:3]),
@@ -182,6 +196,7 @@ def _signals(
         height_error=physics.qpos[2] - (t.robot.base_height - c.crouch),
         joint=joint - b.home,
         beyond_limit=jnp.maximum(b.lower - joint, 0.0) + jnp.maximum(joint - b.upper, 0.0),
+        power=jnp.sum(jnp.abs(torque * joint_velocity)),
         torque=torque / b.torque_limit,
         action=action,
         last_action=state.action,
@@ -196,7 +211,6 @@ def _signals(
         yaw_sigma=c.yaw_sigma,
         height_sigma=c.height_sigma,
     )
-    return signals, jnp.sum(jnp.abs(torque * joint_velocity))
 
 
 def _gait(t: _Joystick, phase: Array, standing: Array) -> tuple[Array, Array]:

@@ -23,6 +23,7 @@ class Signals(NamedTuple):
     height_error: Array  # [] m, base height above its target
     joint: Array  # [A] rad, from home
     beyond_limit: Array  # [A] rad, past the soft range
+    power: Array  # [] W
     torque: Array  # [A] as a fraction of the motor's limit
     action: Array  # [A]
     last_action: Array  # [A]
@@ -80,6 +81,18 @@ def action_rate(s: Signals) -> Array:
     return jnp.sum((s.action - s.last_action) ** 2)
 
 
+def velocity_error(s: Signals) -> Array:
+    return jnp.linalg.norm(s.velocity[:2] - s.command[:2])
+
+
+def yaw_error(s: Signals) -> Array:
+    return jnp.abs(s.angular_velocity[2] - s.command[2])
+
+
+def power(s: Signals) -> Array:
+    return s.power
+
+
 def torque(s: Signals) -> Array:
     return jnp.sum(s.torque**2)
 
@@ -117,6 +130,9 @@ TERMS: dict[str, Callable[[Signals], Array]] = {
         tilt,
         base_height,
         action_rate,
+        velocity_error,
+        yaw_error,
+        power,
         torque,
         joint_limit,
         posture,

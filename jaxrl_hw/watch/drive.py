@@ -241,6 +241,7 @@ def driving_config(config: Config, num_envs: int, conditions: Conditions) -> Con
             push_speed=0.0,  # the driver pushes by its own clock
             noise=walking.noise if conditions.noise else 0.0,
             randomize=walking.randomize and conditions.randomize,
+            dry_friction=True,
         ),
         cartpole=replace(
             cartpole,
