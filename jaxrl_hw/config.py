@@ -56,8 +56,8 @@ class PPOConfig:
     lr_max: float = 1e-3
     """adaptive: upper bound of the rate."""
     lr_anneal: int = 0
-    """Iterations over which the rate's upper bound falls along a line to a twentieth; 0: never. Counted
-    from the run's start and not from its goal, so that a longer goal does not change what was."""
+    """Iterations over which the rate's upper bound falls along a line to a twentieth; 0: never.
+    Counted from the run's start, not from its goal: a longer goal does not change what was."""
     guide: bool = True
     """Start the policy from the robot's swing pose in the rhythm of the gait, where it has one."""
     max_grad_norm: float = 1.0

@@ -126,7 +126,7 @@ def _imitate(
     adam = optax.adam(optax.linear_schedule(3e-3, 0.0, steps))
 
     def error(params: Any, seen: Array, action: Array) -> Array:
-        return ((policy.apply(params, seen) - action) ** 2).mean()
+        return ((jnp.asarray(policy.apply(params, seen)) - action) ** 2).mean()
 
     def step(carry: tuple[Any, Any], key: Array) -> tuple[tuple[Any, Any], None]:
         params, opt_state = carry
