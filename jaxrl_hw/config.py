@@ -167,6 +167,8 @@ class JoystickConfig:
     """Factor on joint armature, uniform per joint."""
     dry_friction: bool = True
     """Simulate the joints' dry friction; off, a physics step is a fifth cheaper."""
+    start_yaw: float = 3.1416
+    """Largest heading at the start, rad, to either side."""
     start_joint: float = 0.1
     """Largest offset of a joint at the start, rad."""
     start_velocity: float = 0.3

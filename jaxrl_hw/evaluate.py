@@ -1,7 +1,9 @@
 """How well a policy follows commands: python -m jaxrl_hw.evaluate --run-dir runs/g1-joystick-ppo-0
 
 Ten fixed commands, each followed by its own robot from a standing start, without noise and without
-pushes (`--push` adds those). The first 2 s, in which the robot gets going, do not count.
+pushes (`--push` adds those). The first 2 s, in which the robot gets going, do not count. Physics is
+stricter than in training: 2 ms steps, and PD torques worked out anew at each of them. `--suite
+robust` repeats it with pushes, other floors and loads, late actions and sensor noise.
 """
 
 from __future__ import annotations
@@ -10,42 +12,29 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxrl_hw.commands import DONE, run_command
-from jaxrl_hw.errors import UserError
+from jaxrl_hw.errors import UserError, unknown
 from jaxrl_hw.sessions.atomic import write_json
 from jaxrl_hw.telemetry.plain import plain
 from jaxrl_hw.watch.loading import OneLineParser, add_run_arguments, check_between, number, open_run
 
 if TYPE_CHECKING:
     from jaxrl_hw.run import Run
-    from jaxrl_hw.watch.drive import Recording
 
-COMMANDS = (
-    (0.5, 0.0, 0.0),
-    (1.0, 0.0, 0.0),
-    (-0.5, 0.0, 0.0),
-    (0.0, 0.3, 0.0),
-    (0.0, -0.3, 0.0),
-    (0.0, 0.0, 0.8),
-    (0.0, 0.0, -0.8),
-    (0.5, 0.2, 0.4),
-    (0.8, 0.0, -0.5),
-    (0.0, 0.0, 0.0),
-)
-"""Forward and leftward velocity, m/s, and yaw rate, rad/s, in the base frame."""
-SETTLE_S = 2.0
-"""Seconds from the start that errors and power leave out."""
 CARTPOLE_STARTS = 16
+SUITES = ("commands", "robust")
 
 _UNITS = {
     "velocity_error": "m/s",
     "yaw_error": "rad/s",
     "falls": "",
     "power": "W",
+    "drift": "m",
+    "lift": "m",
     "return": "",
     "upright_share": "",
     "upright_at_end": "",
@@ -66,87 +55,84 @@ class Evaluation:
     push: float
     """m/s, every 2.5 s; 0 for none."""
     rows: list[dict[str, Any]]
-    """Per command: command, velocity_error (m/s), yaw_error (rad/s), falls, power (W).
+    """Per command: command, velocity_error (m/s), yaw_error (rad/s), falls, power (W), and where it
+    is to stand drift (m) and lift (m).
     Cartpole, per start: return, upright_share, upright_at_end (of the last tenth of the time)."""
     mean: dict[str, float]
     """Of every figure over all rows."""
+    cases: list[dict[str, Any]] = field(default_factory=list)
+    """The robust suite, per case: name, velocity_error (m/s), yaw_error (rad/s), falls (robots that
+    fell), trials (robots), power (W)."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
         return dict(plain(vars(self)))
 
 
-def evaluate(run: Run, seconds: float = 10.0, seed: int = 0, push: float = 0.0) -> Evaluation:
-    """Drive a run's policy under `COMMANDS` and measure it.
+def evaluate(
+    run: Run, seconds: float = 10.0, seed: int = 0, push: float = 0.0, suite: str = "commands"
+) -> Evaluation:
+    """Drive a run's policy under ten commands and measure it.
 
     Args:
       run: from `fit` or `load_run`.
       seconds: simulated time per command; the first `SETTLE_S` do not count.
       seed: of gait phases, of cartpole's starts and of pushes.
       push: m/s, size of a sudden change of velocity every 2.5 s in a random direction.
+      suite: "commands", or "robust" for the harder worlds of `jaxrl_hw.watch.suite` as well.
 
     Raises:
-      UserError: seconds leave nothing to measure, or pushes for a task that has none.
+      UserError: seconds leave nothing to measure, an unknown suite, or pushes or a suite for a task
+        that has none.
     """
     from jaxrl_hw.robots import get_robot
-    from jaxrl_hw.watch.drive import Conditions, drive
+    from jaxrl_hw.watch.drive import drive
+    from jaxrl_hw.watch.scoring import SETTLE_S, balancing_rows, commands_for, means, walking_rows
+    from jaxrl_hw.watch.suite import case_row, drive_suite
+    from jaxrl_hw.watch.worlds import Conditions
 
     robot = get_robot(run.config.robot)
     task = robot.task if run.config.task == "auto" else run.config.task
     check_between("--seconds", seconds, SETTLE_S + 1.0 if task == "joystick" else 1.0, 600.0)
     check_between("--push", push, 0.0, 5.0)
-    if push and task != "joystick":
-        raise UserError(f"--push is for robots that walk, not for the {task} task")
-    commands = COMMANDS if task == "joystick" else ((0.0, 0.0, 0.0),) * CARTPOLE_STARTS
-    seen = drive(run.config, run.policy, commands, seconds, seed, Conditions(push_speed=push))
+    if suite not in SUITES:
+        raise unknown("suite", suite, SUITES)
+    if (push or suite == "robust") and task != "joystick":
+        flag = "--push" if push else "--suite robust"
+        raise UserError(f"{flag} is for robots that walk, not for the {task} task")
+    if push and suite == "robust":
+        raise UserError("--suite robust has pushes of its own: leave out --push")
+    cases: list[dict[str, Any]] = []
+    if suite == "robust":
+        driven = drive_suite(run.config, run.policy, seconds, seed)
+        cases = [case_row(case, seen) for case, seen in driven]
+        seen = driven[0][1]
+    elif task == "joystick":
+        world = Conditions(push_speed=push)
+        seen = drive(run.config, run.policy, commands_for(robot), seconds, seed, world)
+    else:
+        seen = drive(run.config, run.policy, ((0.0, 0.0, 0.0),) * CARTPOLE_STARTS, seconds, seed)
     rows = walking_rows(seen) if task == "joystick" else balancing_rows(seen)
-    names = [name for name in rows[0] if name != "command"]
-    mean = {name: sum(row[name] for row in rows) / len(rows) for name in names}
+    mean = means(rows)
     return Evaluation(
-        robot.name, task, run.iteration, seconds, seen.timestep, seed, push, rows, mean
+        robot.name, task, run.iteration, seconds, seen.timestep, seed, push, rows, mean, cases
     )
 
 
-def walking_rows(seen: Recording) -> list[dict[str, Any]]:
-    """Per command: errors in the base frame and power, as means over time after `SETTLE_S`.
+def suite_table(found: Evaluation) -> Any:
+    """The robust suite as a rich table: a row per case."""
+    from rich.table import Table
 
-    velocity_error is the mean length of (v_xy - commanded v_xy), yaw_error the mean |yaw rate -
-    commanded yaw rate|. Falls count from the very start; a robot that fell goes on from standing.
-    """
-    import numpy as np
-
-    after = round(SETTLE_S / seen.control_dt)
-    off = seen.velocity[after:, :, :2] - seen.commands[after:, :, :2]
-    velocity_error = np.linalg.norm(off, axis=-1).mean(axis=0)
-    yaw_error = np.abs(seen.yaw_rate[after:] - seen.commands[after:, :, 2]).mean(axis=0)
-    power = seen.power[after:].mean(axis=0)
-    return [
-        {
-            "command": [round(float(x), 6) for x in seen.commands[0, i]],
-            "velocity_error": float(velocity_error[i]),
-            "yaw_error": float(yaw_error[i]),
-            "falls": int(seen.falls[i]),
-            "power": float(power[i]),
-        }
-        for i in range(seen.commands.shape[1])
-    ]
-
-
-def balancing_rows(seen: Recording) -> list[dict[str, Any]]:
-    """Per start of the cartpole: return, and the share of time the pole was upright."""
-    import numpy as np
-
-    upright = np.asarray(seen.moments.diagnostics["upright_share"])
-    last = max(1, len(upright) // 10)
-    returns = np.asarray(seen.moments.reward).sum(axis=0)
-    return [
-        {
-            "return": float(returns[i]),
-            "upright_share": float(upright[:, i].mean()),
-            "upright_at_end": float(upright[-last:, i].mean()),
-        }
-        for i in range(upright.shape[1])
-    ]
+    title = f"{found.robot}: ten commands in harder worlds, pushes every 2.5 s"
+    shown = Table(title=title, title_justify="left", title_style="bold")
+    shown.add_column("case", no_wrap=True)
+    for name in ("velocity error m/s", "yaw error rad/s", "fell", "power W"):
+        shown.add_column(name, justify="right")
+    for row in found.cases:
+        fell = f"{row['falls']} of {row['trials']}"
+        errors = (f"{row['velocity_error']:.3f}", f"{row['yaw_error']:.3f}")
+        shown.add_row(row["name"], *errors, fell, f"{row['power']:.1f}")
+    return shown
 
 
 def table(found: Evaluation) -> Any:
@@ -165,7 +151,8 @@ def table(found: Evaluation) -> Any:
     for i, row in enumerate(found.rows):
         last = i == len(found.rows) - 1
         name = " ".join(f"{x:5.2f}" for x in row["command"]) if walking else str(i + 1)
-        shown.add_row(name, *(_cell(k, row[k]) for k in found.mean), end_section=last)
+        cells = (_cell(k, row[k]) if k in row else "" for k in found.mean)
+        shown.add_row(name, *cells, end_section=last)
     shown.add_row("mean", *(_cell(k, v) for k, v in found.mean.items()), style="bold")
     return shown
 
@@ -186,7 +173,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if asked.json != "-":
             print(f"loading {asked.run_dir}", flush=True)
         run = open_run(asked.run_dir, asked.iteration)
-        found = evaluate(run, asked.seconds, asked.seed, asked.push)
+        found = evaluate(run, asked.seconds, asked.seed, asked.push, asked.suite)
         if asked.json == "-":
             print(json.dumps(found.to_dict(), indent=2))
             return DONE
@@ -194,6 +181,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         console = make_console(sys.stdout, can_redraw(sys.stdout), None)
         console.print(table(found))
+        if found.cases:
+            console.print(suite_table(found))
         if asked.json is not None:
             write_json(Path(asked.json).expanduser(), found.to_dict())
             console.print(f"written: {asked.json}", soft_wrap=True)
@@ -211,6 +200,12 @@ def _parse(argv: Sequence[str]) -> Namespace:
         default=0.0,
         metavar="SPEED",
         help="m/s: push the robot every 2.5 s in a random direction",
+    )
+    parser.add_argument(
+        "--suite",
+        default="commands",
+        metavar="|".join(SUITES),
+        help="robust: also with pushes, other floors and loads, late actions, noise",
     )
     parser.add_argument("--json", metavar="FILE", help="also write the figures; - prints them only")
     asked = parser.parse(argv)

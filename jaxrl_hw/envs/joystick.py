@@ -143,7 +143,12 @@ def _start_pose(t: _Joystick, key: Array) -> PhysState:
         return t.at_home
     u = jax.random.uniform(key, (len(t.body.home) + 7,), minval=-1.0, maxval=1.0)
     joints = jnp.clip(t.body.home + t.config.start_joint * u[7:], t.body.lower, t.body.upper)
-    qpos = t.at_home.qpos.at[3:7].set(geometry.yaw_quat(jnp.pi * u[0])).at[t.body.qadr].set(joints)
+    qpos = (
+        t.at_home.qpos.at[3:7]
+        .set(geometry.yaw_quat(t.config.start_yaw * u[0]))
+        .at[t.body.qadr]
+        .set(joints)
+    )
     # bent and stretched legs both fit above the floor
     qpos = qpos.at[2].add(0.01 if t.config.start_joint else 0.0)
     qvel = t.at_home.qvel.at[:6].set(t.config.start_velocity * u[1:7])
@@ -164,14 +169,22 @@ def _outcome(
     parts = rewards.weighted(signals, t.config.reward, t.dt)
     physics, state = _advance(t, state, physics, action, key_events)
     readings = _readings(t, state, params, physics, sensordata)
-    diagnostics = {
+    obs = _observe(t, readings, key_noise)
+    return Outcome(physics, state, obs, parts, signals.fell, _diagnostics(t, signals))
+
+
+def _diagnostics(t: _Joystick, signals: rewards.Signals) -> dict[str, Array]:
+    """Figures a roboticist asks for; `rewards` can look well where these do not."""
+    off = jnp.abs(signals.velocity[:2] - signals.command[:2])
+    return {
+        "tracking/vx_error": off[0],
+        "tracking/vy_error": off[1],
         "tracking/velocity_error": rewards.velocity_error(signals),
         "tracking/yaw_error": rewards.yaw_error(signals),
+        "falls_per_min": signals.fell * (60.0 / t.dt),
+        "foot_clearance": jnp.max(signals.foot_height),
         "power": signals.power,
-        "falls": signals.fell.astype(jnp.float32),
     }
-    obs = _observe(t, readings, key_noise)
-    return Outcome(physics, state, obs, parts, signals.fell, diagnostics)
 
 
 def _signals(
@@ -269,8 +282,6 @@ def _readings(
 
 def _observe(t: _Joystick, readings: observations.Readings, key: Array) -> Observation:
     size, _ = observations.sizes(readings.joint.shape[0], readings.foot_height.shape[0])
-    if t.config.noise == 0.0:
-        return observations.observe(readings, jnp.zeros(size), 0.0)
     unit = jax.random.uniform(key, (size,), minval=-1.0, maxval=1.0)
     return observations.observe(readings, unit, t.config.noise)
 

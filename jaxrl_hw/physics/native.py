@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,16 +24,32 @@ from mujoco import batch
 from jaxrl_hw.physics.api import ModelParams, Physics, PhysState
 
 
+class Loop(NamedTuple):
+    """What happens in a control step: by default the ctrl is held over all physics steps.
+
+    advance(pool, ctrl [n, width]) -> readings [n, extra], or None where extra is 0
+        sets `pool.ctrl` and steps the pool; the readings are appended to the sensordata.
+    """
+
+    advance: Callable[[Any, np.ndarray], np.ndarray | None]
+    extra: int = 0
+
+
 def make(
-    model: mujoco.MjModel, substeps: int, fields: tuple[str, ...], threads: int = 0
+    model: mujoco.MjModel,
+    substeps: int,
+    fields: tuple[str, ...],
+    threads: int = 0,
+    loop: Loop | None = None,
 ) -> Physics:
     """The native engine for a model; see `jaxrl_hw.physics.make_physics`."""
     # inline dispatch: a callback that waits for the thread it runs on would wait for ever; has its
     # effect if no computation has run yet
     jax.config.update("jax_cpu_enable_async_dispatch", False)
-    host = _Host(model, substeps, fields, threads)
+    loop = loop or _holding(substeps)
+    host = _Host(model, loop, fields, threads)
     nq, nv, na = model.nq, model.nv, model.na
-    out_width = 1 + nq + nv + na + nv + model.nsensordata
+    out_width = 1 + nq + nv + na + nv + model.nsensordata + loop.extra
 
     def step(params: ModelParams, state: PhysState, ctrl: Array) -> tuple[PhysState, Array]:
         row = jnp.concatenate(
@@ -54,6 +70,14 @@ def make(
     return Physics("native", model, substeps, fields, step)
 
 
+def _holding(substeps: int) -> Loop:
+    def advance(pool: Any, ctrl: np.ndarray) -> None:
+        pool.ctrl[:] = ctrl
+        pool.step(nstep=substeps)
+
+    return Loop(advance)
+
+
 class _Host:
     """The NumPy side: a thread pool per batch size, kept between calls.
 
@@ -62,9 +86,9 @@ class _Host:
     """
 
     def __init__(
-        self, model: mujoco.MjModel, substeps: int, fields: tuple[str, ...], threads: int
+        self, model: mujoco.MjModel, loop: Loop, fields: tuple[str, ...], threads: int
     ) -> None:
-        self.model, self.substeps, self.fields, self.threads = model, substeps, fields, threads
+        self.model, self.loop, self.fields, self.threads = model, loop, fields, threads
         self.pools: dict[int, Callable[[dict[str, np.ndarray], np.ndarray], np.ndarray]] = {}
 
     def step(self, params: dict[str, Any], row: Any) -> np.ndarray:
@@ -72,9 +96,8 @@ class _Host:
         lead = row.shape[:-1]
         n = int(np.prod(lead, dtype=int))
         if n not in self.pools:
-            self.pools[n] = _make_pool(
-                self.model, n, self.substeps, self.fields, min(self.threads, n)
-            )
+            threads = min(self.threads, n)
+            self.pools[n] = _make_pool(self.model, n, self.loop, self.fields, threads)
         own = {
             name: np.asarray(params[name]).reshape(n, *getattr(self.model, name).shape)
             for name in self.fields
@@ -83,7 +106,7 @@ class _Host:
 
 
 def _make_pool(
-    model: mujoco.MjModel, n: int, substeps: int, fields: tuple[str, ...], threads: int
+    model: mujoco.MjModel, n: int, loop: Loop, fields: tuple[str, ...], threads: int
 ) -> Callable[[dict[str, np.ndarray], np.ndarray], np.ndarray]:
     # one robot is one island: looking for more of them costs 5 to 10 % of a step
     model = copy.copy(model)
@@ -93,9 +116,8 @@ def _make_pool(
     written = {name: np.full(view.shape, np.nan, np.float32) for name, view in live.items()}
     sensordata = pool.bind("sensordata")
     # mjSTATE_INTEGRATION rows start with time, qpos, qvel, act, (history), warmstart, ctrl;
-    # these models have no history, so one slice holds all that goes in
-    width_in = 1 + model.nq + model.nv + model.na + model.nv + model.nu
-    width_state = width_in - model.nu
+    # these models have no history, so one slice holds all of it but ctrl
+    width = 1 + model.nq + model.nv + model.na + model.nv
 
     def step(params: dict[str, np.ndarray], row: np.ndarray) -> np.ndarray:
         for name, value in params.items():
@@ -103,21 +125,25 @@ def _make_pool(
             if changed.any():  # only environments that were just reset
                 written[name][changed] = value[changed]
                 live[name][changed] = value[changed]
-        pool.state[:, :width_in] = row
+        pool.state[:, :width] = row[:, :width]
         broken: np.ndarray | None = None
+        extra: np.ndarray | None = None
         # a diverged simulation is counted by whoever asked for the step (nonfinite_envs); MuJoCo's
         # own warnings would print a line for each and write a log file where the user stands
         loud = mujoco.get_mju_user_warning()
         mujoco.set_mju_user_warning(lambda message: None)
         try:
-            pool.step(nstep=substeps)
+            extra = loop.advance(pool, row[:, width:])
         except batch.SimulationError as error:
             broken = error.ids
         finally:
             mujoco.set_mju_user_warning(loud)
-        out = np.empty((n, width_state + sensordata.shape[1]), np.float32)
-        out[:, :width_state] = pool.state[:, :width_state]
-        out[:, width_state:] = sensordata
+        sensed = width + sensordata.shape[1]
+        out = np.zeros((n, sensed + loop.extra), np.float32)
+        out[:, :width] = pool.state[:, :width]
+        out[:, width:sensed] = sensordata
+        if extra is not None:
+            out[:, sensed:] = extra
         if broken is not None:
             out[broken] = np.nan
         return out

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from jaxrl_hw.robots import RobotSpec, get_robot
-from jaxrl_hw.watch.drive import Recording, drive
+from jaxrl_hw.watch.drive import drive
 from jaxrl_hw.watch.overlay import Caption, Dial, Motion, Row, draw
+from jaxrl_hw.watch.recording import Recording
 from jaxrl_hw.watch.schedule import Command, Leg, command_table, make_schedule
 from jaxrl_hw.watch.video import Film, write_film
 

@@ -14,6 +14,7 @@ from jaxrl_hw.errors import RunError
 from jaxrl_hw.robots import get_robot
 from jaxrl_hw.watch.drive import make_driver
 from jaxrl_hw.watch.schedule import Command, command_table, make_schedule
+from jaxrl_hw.watch.worlds import CALM
 
 if TYPE_CHECKING:
     from jaxrl_hw.run import Run
@@ -48,7 +49,7 @@ def view_run(
     words = [leg.words for leg in legs for _ in range(leg.steps)]
     model = robot.load(driver.timestep)
     data = mujoco.MjData(model)
-    state, step = driver.reset(seed, table[0]), 0
+    state, step = driver.reset(seed, table[0], CALM), 0
     with (launch or _launch)(model, data) as window:
         if robot.base:
             window.cam.type = mujoco.mjtCamera.mjCAMERA_TRACKING
