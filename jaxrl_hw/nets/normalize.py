@@ -8,6 +8,12 @@ import jax.numpy as jnp
 from jax import Array
 
 
+CLIP = 10.0
+"""Largest normalized entry: one odd reading must not rule a gradient."""
+MIN_VAR = 1e-4
+"""An entry that never varies (a constant command, say) is centred, not blown up."""
+
+
 class RunningStats(NamedTuple):
     """Statistics over every observation seen so far."""
 
@@ -32,8 +38,11 @@ def update(stats: RunningStats, x: Array) -> RunningStats:
     return RunningStats(count, stats.mean + delta * n / count, moment / count)
 
 
-def normalize(stats: RunningStats, x: Array, clip: float = 10.0) -> Array:
-    """Centre and scale [..., D], clipped so that one odd reading cannot rule a gradient."""
-    # an entry that never varies (a constant command, say) is centred, not blown up
-    scale = jnp.sqrt(jnp.maximum(stats.var, 1e-4))
-    return jnp.clip((x - stats.mean) / scale, -clip, clip)
+def scale(stats: RunningStats) -> Array:
+    """What centred observations are divided by [D]."""
+    return jnp.sqrt(jnp.maximum(stats.var, MIN_VAR))
+
+
+def normalize(stats: RunningStats, x: Array) -> Array:
+    """Centre, scale and clip [..., D]."""
+    return jnp.clip((x - stats.mean) / scale(stats), -CLIP, CLIP)

@@ -16,12 +16,19 @@ def write_json(path: Path, value: Any) -> None:
 
     Raises RunError where the file cannot be written.
     """
-    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    write_bytes(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Replace `path` by `data` in one step; a crash leaves the old or the new.
+
+    Raises RunError where the file cannot be written.
+    """
     temporary = ""
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())  # mkstemp's 0600 would hide it from colleagues

@@ -160,10 +160,10 @@ def make_driver(config: Config, num_envs: int) -> Driver:
 
 
 def _push(envs: Any, speed: Array, key: Array) -> Any:
-    """Change every base's horizontal velocity by speed m/s in a random direction. Consumes key."""
+    """Change every base's horizontal velocity by speed [N] m/s in a random direction. Consumes key."""
     physics = envs.physics
     angle = jax.random.uniform(key, physics.time.shape, maxval=2.0 * jnp.pi)
-    kick = speed * jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=-1)
+    kick = speed[:, None] * jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=-1)
     return envs._replace(physics=physics._replace(qvel=physics.qvel.at[:, :2].add(kick)))
 
 
