@@ -9,7 +9,8 @@ import pytest
 from jaxrl_hw.envs.observations import COMMAND_SCALE
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.robots import get_robot
-from jaxrl_hw.watch.drive import Conditions, drive
+from jaxrl_hw.watch.drive import drive
+from jaxrl_hw.watch.worlds import CALM, PUSH_EVERY_S, Conditions
 
 COMMANDS = np.float32([(0.5, 0.2, -0.4), (0.0, 0.0, 0.0), (-1.0, 0.0, 0.8)])
 
@@ -75,25 +76,54 @@ def test_physics_is_finer_than_in_training(walking_run):
 
 def test_the_same_seed_gives_the_same_recording_and_pushes_come_when_they_are_due(walking_run):
     def driven(conditions):
-        return drive(walking_run.config, walking_run.policy, COMMANDS, 0.4, 3, conditions)
+        seconds = PUSH_EVERY_S + 0.1
+        return drive(walking_run.config, still, COMMANDS, seconds, 3, conditions)
 
-    hard = Conditions(push_speed=1.0, push_interval_s=0.2)
-    calm, again, pushed = driven(Conditions()), driven(Conditions()), driven(hard)
+    due = round(PUSH_EVERY_S / 0.02)
+    calm, again = driven(CALM), driven(CALM)
+    pushed = driven([CALM, CALM, Conditions(push_speed=1.0)])
     np.testing.assert_array_equal(calm.qpos, again.qpos)
-    np.testing.assert_array_equal(calm.qpos[:10], pushed.qpos[:10])
-    jump = np.linalg.norm((pushed.velocity - calm.velocity)[10, :, :2], axis=-1)
-    assert (jump > 0.3).all()
-    assert (jump < 1.3).all()
+    np.testing.assert_array_equal(calm.qpos[:due], pushed.qpos[:due])
+    np.testing.assert_array_equal(calm.qpos[:, :2], pushed.qpos[:, :2])  # each its own world
+    jump = np.linalg.norm((pushed.velocity - calm.velocity)[due, 2, :2])
+    assert 0.3 < jump < 1.3
 
 
-def test_randomization_is_off_unless_asked_for(walking_run):
-    def first(conditions):
-        seen = drive(walking_run.config, still, COMMANDS, 0.04, conditions=conditions)
-        return seen.qpos[0]
+def test_all_robots_are_nominal_unless_asked_for(walking_run):
+    def second(conditions):
+        seen = drive(walking_run.config, still, COMMANDS, 0.4, conditions=conditions)
+        return seen.qpos[-1]
 
-    calm, mixed = first(Conditions()), first(Conditions(randomize=True))
+    calm = second(CALM)
     np.testing.assert_array_equal(calm[0], calm[1])
-    assert not np.allclose(mixed[0], mixed[1], atol=1e-3)
+    for hard in (Conditions(torso_mass=(-3.0, 3.0)), Conditions(friction=(0.05, 0.06))):
+        mixed = second([CALM, hard, hard])
+        np.testing.assert_array_equal(mixed[0], calm[0])
+        assert np.abs(mixed[1:] - calm[1:]).max(axis=1).min() > 1e-6
+
+
+def test_noise_and_late_actions_reach_the_robot_they_are_for(walking_run):
+    told = []
+
+    def policy(obs):
+        told.append(np.asarray(obs))
+        return kick(obs)
+
+    worlds = [CALM, Conditions(noise=1.0), Conditions(delay_s=0.02)]
+    same = np.zeros((3, 3), np.float32)
+    seen = drive(walking_run.config, policy, same, 0.1, 0, worlds)
+    # gait clocks differ, so the last two entries do
+    off = np.abs(told[0][:, :45] - told[0][0, :45]).max(axis=1)
+    assert off[0] == off[2] == 0.0
+    assert 0.01 < off[1] < 0.2
+    moved = np.abs(seen.qpos[0, :, 7:] - seen.qpos[0, :1, 7:]).max(axis=1)
+    assert moved[1] == 0.0
+    assert moved[2] > 0.01
+
+
+def test_as_many_worlds_as_robots(walking_run):
+    with pytest.raises(UserError, match="3 robots need as many conditions, got 2"):
+        drive(walking_run.config, still, COMMANDS, 0.1, conditions=[CALM, CALM])
 
 
 def test_cartpole_is_started_at_random(cartpole_run):

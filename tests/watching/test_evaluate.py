@@ -8,9 +8,12 @@ import mujoco
 import numpy as np
 import pytest
 
-from jaxrl_hw.evaluate import COMMANDS, evaluate, main, walking_rows
+from jaxrl_hw.evaluate import evaluate, main
 from jaxrl_hw.robots import get_robot
-from jaxrl_hw.watch.drive import Moment, Recording, drive
+from jaxrl_hw.watch.drive import drive
+from jaxrl_hw.watch.recording import Moment, Recording
+from jaxrl_hw.watch.scoring import COMMANDS, commands_for, walking_rows
+from jaxrl_hw.watch.suite import robust_cases
 
 
 def recording(yaw: float, velocity, yaw_rate: float, command, seconds: float = 4.0) -> Recording:
@@ -22,8 +25,12 @@ def recording(yaw: float, velocity, yaw_rate: float, command, seconds: float = 4
     fell = np.zeros((steps, 1), bool)
     fell[[10, 150], 0] = True
     commands = np.broadcast_to(np.array(command), (steps, 1, 3))
-    power = {"power": np.linspace(0.0, 100.0, steps)[:, None]}
-    moment = Moment(qpos, qvel, commands, fell, np.zeros((steps, 1)), power)
+    qpos[:, 0, :2] = np.arange(1, steps + 1)[:, None] * 0.02 * np.array(velocity[:2])
+    figures = {
+        "power": np.linspace(0.0, 100.0, steps)[:, None],
+        "foot_clearance": np.linspace(0.0, 0.06, steps)[:, None],
+    }
+    moment = Moment(qpos, qvel, commands, fell, np.zeros((steps, 1)), figures)
     return Recording("joystick", 0.02, 0.002, moment)
 
 
@@ -39,6 +46,39 @@ def test_figures_worked_out_by_hand():
     (row,) = walking_rows(recording(np.pi / 2, (0.0, 0.4, 0.0), 0.3, (0.0, 0.3, -0.2)))
     assert row["velocity_error"] == pytest.approx(0.5)
     assert row["yaw_error"] == pytest.approx(0.5)
+
+
+def test_standing_is_measured_by_drift_and_lifted_feet():
+    (row,) = walking_rows(recording(0.0, (0.03, 0.04, 0.0), 0.0, (0.0, 0.0, 0.0)))
+    assert row["drift"] == pytest.approx(4.0 * 0.05)
+    assert row["lift"] == pytest.approx(0.06)
+    (row,) = walking_rows(recording(0.0, (0.03, 0.04, 0.0), 0.0, (0.5, 0.0, 0.0)))
+    assert "drift" not in row
+
+
+def test_the_robust_suite_prints_every_case_and_writes_it(walking_run, tmp_path, capsys):
+    path = tmp_path / "suite.json"
+    told = ["--run-dir", str(walking_run.folder), "--suite", "robust", "--seconds", "3"]
+    assert main([*told, "--json", str(path)]) == 0
+    printed = capsys.readouterr().out
+    found = json.loads(path.read_text())
+    names = [case.name for case in robust_cases(legs=2)]
+    assert [case["name"] for case in found["cases"]] == names
+    assert all(name in printed for name in names)
+    assert found["timestep"] == 0.002
+    trials = [case["trials"] for case in found["cases"]]
+    assert trials == [10] + [30] * (len(names) - 1)
+    assert all(0 <= case["falls"] <= case["trials"] for case in found["cases"])
+    # the first case is the plain evaluation
+    alone = evaluate(walking_run, seconds=3.0)
+    assert len(found["rows"]) == len(alone.rows) == 10
+    assert found["cases"][0]["velocity_error"] == pytest.approx(found["mean"]["velocity_error"])
+
+
+def test_a_quadruped_is_asked_for_more():
+    fastest = np.abs(commands_for(get_robot("go1"))).max(axis=0)
+    np.testing.assert_allclose(fastest, [1.0, 0.5, 1.0])
+    assert commands_for(get_robot("g1")) == COMMANDS
 
 
 def test_the_first_two_seconds_do_not_count():
@@ -74,7 +114,8 @@ def test_json_on_stdout_is_nothing_but_json(walking_run, capsys):
     assert found["robot"] == "g1_12dof"
     assert found["iteration"] == 2
     assert [tuple(row["command"]) for row in found["rows"]] == list(COMMANDS)
-    assert set(found["mean"]) == {"velocity_error", "yaw_error", "falls", "power"}
+    figures = {"velocity_error", "yaw_error", "falls", "power", "drift", "lift"}
+    assert set(found["mean"]) == figures
 
 
 def test_cartpole_has_figures_of_its_own(cartpole_run, tmp_path, capsys):
@@ -99,6 +140,9 @@ def test_cartpole_has_figures_of_its_own(cartpole_run, tmp_path, capsys):
         (["--run-dir", "{run}", "--seconds", "2"], "from 3 to 600"),
         (["--run-dir", "{run}", "--seconds", "soon"], "is not a number"),
         (["--run-dir", "{run}", "--push", "1e9"], "--push must be from 0 to 5"),
+        (["--run-dir", "{run}", "--suite", "robus"], 'did you mean "robust"'),
+        (["--run-dir", "{run}", "--suite", "robust", "--push", "1"], "leave out --push"),
+        (["--run-dir", "{cartpole}", "--suite", "robust"], "not for the cartpole task"),
         (["--run-dir", "{run}", "--json", "{tmp}/no/such/folder.json"], "does not exist"),
         (["--run-dir", "{cartpole}", "--push", "1"], "not for the cartpole task"),
     ],
