@@ -7,7 +7,6 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-
 CLIP = 10.0
 """Largest normalized entry: one odd reading must not rule a gradient."""
 MIN_VAR = 1e-4
@@ -43,6 +42,6 @@ def scale(stats: RunningStats) -> Array:
     return jnp.sqrt(jnp.maximum(stats.var, MIN_VAR))
 
 
-def normalize(stats: RunningStats, x: Array) -> Array:
+def normalize(stats: RunningStats, x: Array, clip: float = CLIP) -> Array:
     """Centre, scale and clip [..., D]."""
-    return jnp.clip((x - stats.mean) / scale(stats), -CLIP, CLIP)
+    return jnp.clip((x - stats.mean) / scale(stats), -clip, clip)
