@@ -1,0 +1,72 @@
+"""A policy as an ONNX graph: a dozen nodes, built with the onnx package's own helper."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from jaxrl_hw.policies.portable import PortablePolicy
+
+OPSET, IR_VERSION = 17, 8
+"""Of 2022: read by every onnxruntime from 1.13 on, so by those on a robot's computer."""
+ACTIVATIONS = {"elu": ("Elu",), "relu": ("Relu",), "silu": ("Sigmoid", "Mul"), "tanh": ("Tanh",)}
+
+
+def to_onnx(policy: PortablePolicy) -> bytes:
+    """The file's content: input `obs` [batch, O], output `action` [batch, A], both float32.
+
+    Normalization is inside. The description is in metadata_props, a string as it is and everything
+    else as JSON.
+
+    Raises:
+      ImportError: the onnx package is not installed.
+    """
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    arrays = policy.arrays()
+    limit = arrays.pop("clip")
+    arrays |= {"low": -limit, "high": limit}
+    unused = ("seen", "log_std")
+    graph = helper.make_graph(
+        _nodes(policy, helper.make_node),
+        "policy",
+        [helper.make_tensor_value_info("obs", TensorProto.FLOAT, ["batch", policy.obs_size])],
+        [helper.make_tensor_value_info("action", TensorProto.FLOAT, ["batch", policy.action_size])],
+        [numpy_helper.from_array(np.asarray(a), n) for n, a in arrays.items() if n not in unused],
+    )
+    model = helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="jaxrl_hw",
+        producer_version=str(policy.meta["versions"].get("jaxrl_hw", "")),
+    )
+    helper.set_model_props(model, {key: _text(value) for key, value in policy.meta.items()})
+    onnx.checker.check_model(model, full_check=True)
+    return bytes(model.SerializeToString())
+
+
+def _nodes(policy: PortablePolicy, node: Any) -> list[Any]:
+    """obs -> normalized -> layers -> action."""
+    nodes = [
+        node("Sub", ["obs", "mean"], ["centred"]),
+        node("Div", ["centred", "scale"], ["scaled"]),
+        node("Clip", ["scaled", "low", "high"], ["x0"]),
+    ]
+    last = len(policy.kernels) - 1
+    for i in range(last + 1):
+        out = "action" if i == last else f"sum{i}"
+        nodes.append(node("Gemm", [f"x{i}", f"kernel{i}", f"bias{i}"], [out]))
+        if i < last:
+            first, *second = ACTIVATIONS[policy.activation]
+            after = f"x{i + 1}"
+            nodes.append(node(first, [out], [f"gate{i}" if second else after]))
+            nodes += [node(name, [out, f"gate{i}"], [after]) for name in second]
+    return nodes
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
