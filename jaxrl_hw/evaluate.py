@@ -14,16 +14,20 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jaxrl_hw.commands import DONE, run_command
 from jaxrl_hw.errors import UserError, unknown
 from jaxrl_hw.sessions.atomic import write_json
 from jaxrl_hw.telemetry.plain import plain
-from jaxrl_hw.watch.loading import OneLineParser, add_run_arguments, check_between, number, open_run
-
-if TYPE_CHECKING:
-    from jaxrl_hw.run import Run
+from jaxrl_hw.watch.arguments import (
+    OneLineParser,
+    add_run_arguments,
+    check_between,
+    check_source,
+    number,
+)
+from jaxrl_hw.watch.loading import Trained, open_trained
 
 CARTPOLE_STARTS = 16
 SUITES = ("commands", "robust")
@@ -70,12 +74,12 @@ class Evaluation:
 
 
 def evaluate(
-    run: Run, seconds: float = 10.0, seed: int = 0, push: float = 0.0, suite: str = "commands"
+    run: Trained, seconds: float = 10.0, seed: int = 0, push: float = 0.0, suite: str = "commands"
 ) -> Evaluation:
     """Drive a run's policy under ten commands and measure it.
 
     Args:
-      run: from `fit` or `load_run`.
+      run: from `fit`, `load_run` or `open_trained`.
       seconds: simulated time per command; the first `SETTLE_S` do not count.
       seed: of gait phases, of cartpole's starts and of pushes.
       push: m/s, size of a sudden change of velocity every 2.5 s in a random direction.
@@ -171,8 +175,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if asked.json not in (None, "-"):
             _check_writable(Path(asked.json).expanduser())
         if asked.json != "-":
-            print(f"loading {asked.run_dir}", flush=True)
-        run = open_run(asked.run_dir, asked.iteration)
+            print(f"loading {check_source(asked)}", flush=True)
+        run = open_trained(asked)
         found = evaluate(run, asked.seconds, asked.seed, asked.push, asked.suite)
         if asked.json == "-":
             print(json.dumps(found.to_dict(), indent=2))
@@ -209,6 +213,7 @@ def _parse(argv: Sequence[str]) -> Namespace:
     )
     parser.add_argument("--json", metavar="FILE", help="also write the figures; - prints them only")
     asked = parser.parse(argv)
+    check_source(asked)
     check_between("--seconds", asked.seconds, 1.0, 600.0)
     check_between("--push", asked.push, 0.0, 5.0)
     return asked

@@ -1,5 +1,7 @@
 """Watch a trained policy: python -m jaxrl_hw.play --run-dir runs/g1-joystick-ppo-0
 
+Or one without its run: --policy zoo:g1, --policy policy.npz.
+
 Writes a film (.mp4 or .gif), drawn without a screen; with --viewer it opens MuJoCo's window. The
 robot follows a schedule of commands, "vx vy yaw-rate" in m/s, m/s and rad/s, one after the other:
 --command "0.5 0 0" --command "0 0 0.8". Falls are shown and counted; the robot starts again.
@@ -13,24 +15,20 @@ import time
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from jaxrl_hw.commands import DONE, run_command
 from jaxrl_hw.errors import RunError, UserError
 from jaxrl_hw.telemetry import formats
-from jaxrl_hw.watch.loading import (
+from jaxrl_hw.watch.arguments import (
     OneLineParser,
     add_run_arguments,
     check_between,
+    check_source,
     number,
-    open_run,
-    run_folder,
     whole_number,
 )
+from jaxrl_hw.watch.loading import Trained, open_trained
 from jaxrl_hw.watch.opengl import choose_backend
-
-if TYPE_CHECKING:
-    from jaxrl_hw.run import Run
 
 ENDINGS = (".mp4", ".gif")
 SAY_EVERY_S = 10.0
@@ -52,11 +50,11 @@ def _film(asked: Namespace) -> int:
     began = time.monotonic()
     out = _output(asked)
     backend = choose_backend()
-    _say(f"loading {asked.run_dir}, drawing with {backend.upper()}")
-    run = open_run(asked.run_dir, asked.iteration)
+    _say(f"loading {check_source(asked)}, drawing with {backend.upper()}")
+    run = open_trained(asked)
     from jaxrl_hw.watch.film import film_run
 
-    path = out or run.folder / "videos" / f"{run.iteration}.mp4"
+    path = out or run.film
     _make_folder(path.parent)
     _check_commands(run, asked.command)
     size = (asked.width, asked.height)
@@ -80,11 +78,11 @@ def _show(asked: Namespace) -> int:
             "--viewer needs a display, and there is none (DISPLAY is not set); "
             "leave --viewer out to write a film"
         )
-    run = open_run(asked.run_dir, asked.iteration)
+    run = open_trained(asked)
     from jaxrl_hw.watch.viewer import view_run
 
     _check_commands(run, asked.command)
-    _say(f"showing iteration {run.iteration:,} of {run.folder}; close the window to end")
+    _say(f"showing iteration {run.iteration:,} of {run.name}; close the window to end")
     view_run(run, asked.command, asked.seconds, asked.seed)
     return DONE
 
@@ -95,7 +93,8 @@ def _parse(argv: Sequence[str]) -> Namespace:
     parser.add_argument(
         "--out",
         metavar="FILE",
-        help=".mp4 or .gif (default: videos/<iteration>.mp4 in the run's folder)",
+        help=".mp4 or .gif (default: videos/<iteration>.mp4 in the run's folder; "
+        "for --policy <name>.mp4 here)",
     )
     parser.add_argument(
         "--command",
@@ -109,7 +108,7 @@ def _parse(argv: Sequence[str]) -> Namespace:
     parser.add_argument("--height", type=whole_number, default=540, help="pixels (default: 540)")
     parser.add_argument("--viewer", action="store_true", help="open a window instead")
     asked = parser.parse(argv)
-    run_folder(asked.run_dir)
+    check_source(asked)
     if asked.viewer and asked.out:
         raise UserError("--viewer writes no film: leave out --viewer or --out")
     check_between("--seconds", asked.seconds, 0.2, 600.0)
@@ -167,7 +166,7 @@ def _make_folder(folder: Path) -> None:
         raise UserError(f"{what}; choose another --out") from error
 
 
-def _check_commands(run: Run, commands: Sequence[tuple[float, float, float]]) -> None:
+def _check_commands(run: Trained, commands: Sequence[tuple[float, float, float]]) -> None:
     """Say where a command is beyond what the policy was trained for.
 
     Raises:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from jaxrl_hw.robots import RobotSpec, get_robot
 from jaxrl_hw.watch.drive import drive
+from jaxrl_hw.watch.loading import Trained
 from jaxrl_hw.watch.overlay import Caption, Dial, Motion, Row, draw
 from jaxrl_hw.watch.recording import Recording
 from jaxrl_hw.watch.schedule import Command, Leg, command_table, make_schedule
 from jaxrl_hw.watch.video import Film, write_film
-
-if TYPE_CHECKING:
-    from jaxrl_hw.run import Run
 
 PICTURES_PER_S = 25.0
 ALARM_S = 1.5
@@ -31,7 +29,7 @@ class Filmed(NamedTuple):
 
 
 def film_run(
-    run: Run,
+    run: Trained,
     path: Path,
     seconds: float = 12.0,
     commands: Sequence[Command] = (),
@@ -43,7 +41,7 @@ def film_run(
     """Drive a run's policy and write the film of it.
 
     Args:
-      run: from `fit` or `load_run`.
+      run: from `fit`, `load_run` or `open_trained`.
       path: .mp4 or .gif, in a folder that exists.
       seconds: length.
       commands: share the time; none for `schedule.SHOW`.
@@ -69,7 +67,7 @@ def film_run(
 
 
 def _pictures(
-    film: Film, run: Run, robot: RobotSpec, legs: list[Leg], seen: Recording, steps: range
+    film: Film, run: Trained, robot: RobotSpec, legs: list[Leg], seen: Recording, steps: range
 ) -> Iterator[np.ndarray]:
     writer: _Walking | _Balancing
     writer = _Walking(robot, legs, seen) if seen.task == "joystick" else _Balancing(seen)

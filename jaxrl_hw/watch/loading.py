@@ -1,122 +1,112 @@
-"""What the commands that watch a trained policy share: arguments, and the run they open."""
+"""From a command line to a policy that can be driven: of a run, of a file, or of the zoo."""
 
 from __future__ import annotations
 
-import argparse
 import os
-import re
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Protocol
 
-from jaxrl_hw.errors import UserError, suggest
+from jaxrl_hw.config import Config
+from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware import xla
+from jaxrl_hw.policies.opening import config_of, name_of, open_policy
+from jaxrl_hw.robots import get_robot
+from jaxrl_hw.watch.arguments import check_source, run_folder
 
 if TYPE_CHECKING:
     from jaxrl_hw.run import Run
 
 
-class OneLineParser(argparse.ArgumentParser):
-    """argparse whose complaints are one-line UserErrors, with the nearest flag as a suggestion."""
+class Trained(Protocol):
+    """What watching asks of a policy: an `Opened` has it, and so has a `jaxrl_hw.Run`."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(
-            allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options
-        )
+    @property
+    def config(self) -> Config:
+        """That it was trained with."""
 
-    def error(self, message: str) -> NoReturn:
-        """Raises UserError instead of printing the usage and exiting."""
-        raise UserError(f"{message}; --help lists what is allowed")
+    @property
+    def policy(self) -> Callable[[Any], Any]:
+        """Policy observations [N, O] -> actions [N, A], without exploration noise."""
 
-    def parse(self, argv: Sequence[str]) -> argparse.Namespace:
-        """Parse all of a command line; `--run_dir` is read as `--run-dir`.
-
-        Raises:
-          UserError: an unknown flag, or a value of the wrong kind.
-        """
-        words = [re.sub(r"^--[\w-]+", lambda m: m[0].replace("_", "-"), word) for word in argv]
-        known = [flag for action in self._actions for flag in action.option_strings]
-        # before argparse, which would complain of a missing flag first and hide the misspelt one
-        for word in words:
-            name = word.split("=")[0]
-            if name.startswith("--") and name != "--" and name not in known:
-                raise UserError(f'unknown flag "{name}"{suggest(name, known)}; --help lists them')
-        found, rest = self.parse_known_args(words)
-        if rest:
-            raise UserError(f'unexpected argument "{rest[0]}"; settings are given as --name value')
-        return found
+    @property
+    def iteration(self) -> int:
+        """Iterations it was trained for."""
 
 
-def add_run_arguments(parser: OneLineParser, seconds: float) -> None:
-    """The flags by which every watching command finds its policy."""
-    parser.add_argument("--run-dir", required=True, metavar="DIR", help="folder of the run")
-    parser.add_argument(
-        "--iteration",
-        type=whole_number,
-        metavar="K",
-        help="which checkpoint (default: the newest)",
-    )
-    parser.add_argument(
-        "--seconds",
-        type=number,
-        default=seconds,
-        help=f"simulated time (default: {seconds:g})",
-    )
-    parser.add_argument(
-        "--seed",
-        type=whole_number,
-        default=0,
-        help="of starts and disturbances (default: 0)",
-    )
+@dataclass(frozen=True)
+class Opened:
+    """A policy ready to be driven, as `Trained` says, and what it is called."""
+
+    config: Config
+    policy: Callable[[Any], Any] = field(repr=False)
+    iteration: int
+    name: str
+    """The run's folder, or the policy as the user called it."""
+    film: Path
+    """Where a film of it goes unless told."""
+
+
+def open_trained(asked: Namespace) -> Opened:
+    """The policy that a command line names, on the CPU.
+
+    Raises:
+      UserError: see `check_source`; nothing of that name, or a policy for another robot.
+      RunError: every checkpoint of the run is damaged.
+    """
+    source = check_source(asked)
+    if asked.policy is None:
+        run = open_run(source, asked.iteration)
+        film = run.folder / "videos" / f"{run.iteration}.mp4"
+        opened = Opened(run.config, run.policy, run.iteration, str(run.folder), film)
+    else:
+        policy, film = open_policy(source), Path(f"{name_of(source)}.mp4")
+        config = config_of(policy, source)
+        use_cpu()
+        opened = Opened(config, policy, int(policy.meta["iteration"]), source, film)
+    _check_robot(asked.robot, opened)
+    return opened
 
 
 def open_run(folder: str, iteration: int | None) -> Run:
     """Load a run on the CPU.
-
-    An accelerator is left alone: a training may be using all of it, and stepping a handful of
-    robots is quicker on a CPU. JAX_PLATFORMS in the environment overrules this.
 
     Raises:
       UserError: no run there, no checkpoint yet, or none of that iteration.
       RunError: every checkpoint is damaged.
     """
     path = run_folder(folder)
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    xla.configure(fraction=None, cache_dir=None, platform="cpu", host_callback=True)
+    use_cpu()
     from jaxrl_hw.run import load_run
 
     xla.apply_pending()
     return load_run(path, iteration)
 
 
-def run_folder(folder: str) -> Path:
-    """The folder of --run-dir; UserError where it is none."""
-    path = Path(folder).expanduser()
-    if not path.is_dir():
-        state = "is a file" if path.exists() else "does not exist"
-        raise UserError(f"--run-dir must be the folder of a run, but {path} {state}")
-    return path
+def use_cpu() -> None:
+    """Leave an accelerator alone: a training may be using all of it, and stepping a handful of
+    robots is quicker on a CPU. JAX_PLATFORMS in the environment overrules this."""
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    xla.configure(fraction=None, cache_dir=None, platform="cpu", host_callback=True)
 
 
-def number(text: str) -> float:
-    """A finite number, for argparse."""
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f'"{text}" is not a number') from None
-    if value != value or abs(value) == float("inf"):
-        raise argparse.ArgumentTypeError(f'"{text}" is not a finite number')
-    return value
+def _check_robot(name: str | None, opened: Opened) -> None:
+    """Raises UserError where --robot names another robot than the policy was trained for."""
+    theirs = opened.config.robot
+    if name is None or name == theirs:
+        return
+    get_robot(name)
+    from jaxrl_hw.factory import make_task
 
-
-def whole_number(text: str) -> int:
-    """A whole number of at least 0, for argparse."""
-    if not (text.isascii() and text.isdecimal() and int(text) < 2**31):
-        raise argparse.ArgumentTypeError(f'"{text}" is not a whole number from 0 to 2147483647')
-    return int(text)
-
-
-def check_between(flag: str, value: float, low: float, high: float) -> None:
-    """Raises UserError where a flag's value is out of bounds."""
-    if not low <= value <= high:
-        raise UserError(f"{flag} must be from {low:g} to {high:g}, got {value:g}")
+    told = []
+    for config in (replace(opened.config, task="auto", robot=name), opened.config):
+        task, _ = make_task(replace(config, timestep=0.0, physics="native"))
+        told.append(
+            f"{config.robot} has {task.obs_size} observations and {task.action_size} actions"
+        )
+    raise UserError(
+        f"--robot {name}, but {opened.name} is a policy for {theirs}: {', '.join(told)}; "
+        f"leave --robot out, or name a policy for {name}"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -13,15 +13,13 @@ import numpy as np
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.robots import get_robot
 from jaxrl_hw.watch.drive import make_driver
+from jaxrl_hw.watch.loading import Trained
 from jaxrl_hw.watch.schedule import Command, command_table, make_schedule
 from jaxrl_hw.watch.worlds import CALM
 
-if TYPE_CHECKING:
-    from jaxrl_hw.run import Run
-
 
 def view_run(
-    run: Run,
+    run: Trained,
     commands: Sequence[Command] = (),
     seconds: float = 12.0,
     seed: int = 0,
@@ -30,7 +28,7 @@ def view_run(
     """Drive a run's policy in a window, its schedule over and over, until the window is closed.
 
     Args:
-      run: from `load_run`.
+      run: from `fit`, `load_run` or `open_trained`.
       commands: share the time of one round; none for `schedule.SHOW`.
       seconds: length of one round.
       seed: of the start.

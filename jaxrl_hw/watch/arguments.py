@@ -1,0 +1,132 @@
+"""The command line of every command for a trained policy: which policy, and checks in one line."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from jaxrl_hw.errors import UserError, suggest
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """argparse whose complaints are one-line UserErrors, with the nearest flag as a suggestion."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(
+            allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Raises UserError instead of printing the usage and exiting."""
+        raise UserError(f"{message}; --help lists what is allowed")
+
+    def parse(self, argv: Sequence[str]) -> argparse.Namespace:
+        """Parse all of a command line; `--run_dir` is read as `--run-dir`.
+
+        Raises:
+          UserError: an unknown flag, or a value of the wrong kind.
+        """
+        words = [re.sub(r"^--[\w-]+", lambda m: m[0].replace("_", "-"), word) for word in argv]
+        known = [flag for action in self._actions for flag in action.option_strings]
+        # before argparse, which would complain of a missing flag first and hide the misspelt one
+        for word in words:
+            name = word.split("=")[0]
+            if name.startswith("--") and name != "--" and name not in known:
+                raise UserError(f'unknown flag "{name}"{suggest(name, known)}; --help lists them')
+        found, rest = self.parse_known_args(words)
+        if rest:
+            raise UserError(f'unexpected argument "{rest[0]}"; settings are given as --name value')
+        return found
+
+
+def add_run_arguments(parser: OneLineParser, seconds: float) -> None:
+    """The flags of every command that drives a policy."""
+    add_source_arguments(parser)
+    parser.add_argument(
+        "--robot",
+        metavar="NAME",
+        help="a check: the policy must be one for this robot",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=number,
+        default=seconds,
+        help=f"simulated time (default: {seconds:g})",
+    )
+    parser.add_argument(
+        "--seed",
+        type=whole_number,
+        default=0,
+        help="of starts and disturbances (default: 0)",
+    )
+
+
+def add_source_arguments(parser: OneLineParser) -> None:
+    """The flags by which a command finds its policy; `check_source` holds them to their rules."""
+    parser.add_argument("--run-dir", metavar="DIR", help="folder of the run")
+    parser.add_argument(
+        "--iteration",
+        type=whole_number,
+        metavar="K",
+        help="which checkpoint of the run (default: the newest)",
+    )
+    parser.add_argument(
+        "--policy",
+        metavar="zoo:NAME|FILE.npz",
+        help="a policy that comes with the package, or an exported one, in place of a run",
+    )
+
+
+def check_source(asked: argparse.Namespace) -> str:
+    """What is to be opened, in words; looks at the command line and for the folder only.
+
+    Raises:
+      UserError: not exactly one of --run-dir and --policy, --iteration with a policy, no folder.
+    """
+    if (asked.run_dir is None) == (asked.policy is None):
+        got = "neither" if asked.run_dir is None else "both"
+        raise UserError(f"give one of --run-dir DIR and --policy zoo:NAME|FILE.npz, got {got}")
+    if asked.policy is None:
+        run_folder(asked.run_dir)
+        return str(asked.run_dir)
+    if asked.iteration is not None:
+        raise UserError(
+            "--iteration chooses a checkpoint of a run; a policy has only its own: leave it out"
+        )
+    return str(asked.policy)
+
+
+def run_folder(folder: str) -> Path:
+    """The folder of --run-dir; UserError where it is none."""
+    path = Path(folder).expanduser()
+    if not path.is_dir():
+        state = "is a file" if path.exists() else "does not exist"
+        raise UserError(f"--run-dir must be the folder of a run, but {path} {state}")
+    return path
+
+
+def number(text: str) -> float:
+    """A finite number, for argparse."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'"{text}" is not a number') from None
+    if value != value or abs(value) == float("inf"):
+        raise argparse.ArgumentTypeError(f'"{text}" is not a finite number')
+    return value
+
+
+def whole_number(text: str) -> int:
+    """A whole number of at least 0, for argparse."""
+    if not (text.isascii() and text.isdecimal() and int(text) < 2**31):
+        raise argparse.ArgumentTypeError(f'"{text}" is not a whole number from 0 to 2147483647')
+    return int(text)
+
+
+def check_between(flag: str, value: float, low: float, high: float) -> None:
+    """Raises UserError where a flag's value is out of bounds."""
+    if not low <= value <= high:
+        raise UserError(f"{flag} must be from {low:g} to {high:g}, got {value:g}")
