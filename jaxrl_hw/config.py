@@ -230,6 +230,8 @@ class Config:
     """CPU threads of the native engine; 0 is all of them. Results do not depend on it."""
     tensorboard: bool = True
     """Write TensorBoard files."""
+    init_from: str = ""
+    """zoo:NAME, a policy file (.npz) or a run's folder: whose policy a new run starts from."""
     net: NetConfig = field(default_factory=NetConfig)
     ppo: PPOConfig = field(default_factory=PPOConfig)
     joystick: JoystickConfig = field(default_factory=JoystickConfig)

@@ -13,7 +13,8 @@ from jaxrl_hw.config import Config
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.hardware import xla
 from jaxrl_hw.hardware.detect import refine
-from jaxrl_hw.planning import Plan, make_plan, move_aside
+from jaxrl_hw.origins import move_aside
+from jaxrl_hw.planning import Plan, make_plan
 from jaxrl_hw.sessions.run_dir import RunDir
 from jaxrl_hw.sessions.stop import StopRequest, parse_duration
 from jaxrl_hw.telemetry.console import Console
@@ -115,8 +116,9 @@ class _Session:
     def _prepare(self) -> tuple[Any, Any]:
         """The state to go on from, and the compiled train step; None where nothing is left."""
         from jaxrl_hw.factory import make_algorithm, make_env
-        from jaxrl_hw.loop import compile_train_step, init_train_state, state_form
+        from jaxrl_hw.loop import compile_train_step, state_form
         from jaxrl_hw.resuming import restore_state
+        from jaxrl_hw.starting import first_state
 
         config = self.plan.config
         with self.console.compiling("building environments"):
@@ -125,11 +127,13 @@ class _Session:
             state = restore_state(self.plan, self.env, self.algorithm, self.saves, self.console)
         if state is not None and int(state.iteration) >= config.iterations:
             return state, None
+        if state is None and config.init_from:  # before the compiler: it may be refused
+            state = first_state(self.env, self.algorithm, config, self.console)
         with self.console.compiling("compiling train step"):
             form = state_form(self.env, self.algorithm)
             step = compile_train_step(self.env, self.algorithm, form)
             if state is None:
-                state = init_train_state(self.env, self.algorithm, config.seed)
+                state = first_state(self.env, self.algorithm, config, self.console)
         return state, step
 
     def _open(self, iteration: int) -> None:

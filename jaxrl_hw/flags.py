@@ -14,6 +14,7 @@ from typing import Any
 from jaxrl_hw import settings
 from jaxrl_hw.config import Config
 from jaxrl_hw.errors import UserError, suggest
+from jaxrl_hw.policies.opening import origin_of
 from jaxrl_hw.presets import preset_config
 from jaxrl_hw.robots import get_robot
 from jaxrl_hw.sessions.run_dir import RunDir
@@ -69,12 +70,21 @@ def _base(argv: list[str], from_file: dict[str, Any]) -> Config:
     new = named("resume", "auto") == "never" or not folder.newest_checkpoint()
     saved = None if new else folder.read_config()
     if saved is None:
-        return fresh
+        return _like_origin(fresh, named("init-from", ""))
     # so that the same command continues the same run even where a preset has changed since
     base = preset_config(str(saved.get("robot", start.robot)))
     config = settings.from_dict(saved, base, str(folder.config_json))
     # the engine is settled anew: the run may have moved to another machine
     return replace(config, time_limit="", resume="auto", physics="auto", run_dir=start.run_dir)
+
+
+def _like_origin(config: Config, source: str) -> Config:
+    """With the networks of the policy that a new run starts from; flags may still change them."""
+    if not source:
+        return config
+    net = origin_of(source).net
+    same = {name: getattr(net, name) for name in ("policy", "value", "activation")}
+    return replace(config, net=replace(config.net, **same))
 
 
 def _hyphens(word: str) -> str:

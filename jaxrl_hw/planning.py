@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from jaxrl_hw import footprint, settings
 from jaxrl_hw.config import Config
-from jaxrl_hw.errors import UserError
 from jaxrl_hw.flags import run_folder
 from jaxrl_hw.hardware import sizing, xla
 from jaxrl_hw.hardware.detect import Hardware, detect, refine
 from jaxrl_hw.hardware.xla import Setting
+from jaxrl_hw.origins import RESUME_WORDS, continued
 from jaxrl_hw.robots import get_robot
-from jaxrl_hw.sessions.run_dir import RunDir, config_differences
+from jaxrl_hw.sessions.run_dir import RunDir
 from jaxrl_hw.telemetry import formats
-from jaxrl_hw.telemetry.console import Console
-from jaxrl_hw.telemetry.jsonl import read_rows
 
 BOUNDS = {"cpu": (64, 4096), "gpu": (512, 4096), "tpu": (512, 4096)}
 """Environments tried by `auto`, least and most, by platform."""
@@ -81,6 +78,8 @@ class Plan:
             return f"continues after iteration {self.iterations_done:,}"
         if self.config.resume not in RESUME_WORDS:
             return f"new run, from {self.config.resume}"
+        if self.config.init_from:
+            return f"new run, its policy from {self.config.init_from}"
         if self.config.resume == "never" and RunDir(self.folder).newest_checkpoint():
             return f"new run; the one in {self.folder} is moved aside"
         return "new run"
@@ -140,7 +139,7 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
         notes.append("MJX runs on the CPU here, many times slower than --physics native")
     config = replace(config, physics=engine)
     folder = run_folder(config)
-    config, done = _continued(config, folder)
+    config, done = continued(config, folder)
     memory = footprint.need(config)
     chosen = _size(config, hardware, memory.total)
     config = replace(config, num_envs=chosen.num_envs)
@@ -184,106 +183,3 @@ def _size(config: Config, hardware: Hardware, need: sizing.MemoryNeed) -> sizing
         bounds=BOUNDS[hardware.platform],
         fraction=config.mem_fraction,
     )
-
-
-MAY_CHANGE = {
-    "iterations",
-    "time_limit",
-    "run_dir",
-    "resume",
-    "save_every",
-    "keep",
-    "mem_fraction",
-    "threads",
-    "tensorboard",
-    "num_envs",
-    "physics",
-    "precision",
-}
-"""Settings that may differ between the sessions of one run: none of them changes what is learned
-from, but num_envs, physics and precision, which a run may take up on another machine."""
-
-
-def _continued(config: Config, folder: Path) -> tuple[Config, int]:
-    """The config of the run in the folder, if there is one to continue, and its iterations.
-
-    An "auto" number of environments is the run's own, so that it continues exactly.
-    """
-    run = RunDir(folder)
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"--run-dir must be a folder, but {folder} is a file; choose another")
-    saved, done = run.read_config(), run.newest_checkpoint()
-    if done and run.metrics_jsonl.exists():
-        read_rows(run.metrics_jsonl)  # a damaged file is told before anything is built or written
-    if config.resume == "required" and not done:
-        raise UserError(f"--resume required, but there is no checkpoint in {folder}")
-    if config.resume == "never":
-        return config, 0
-    if saved is None or not done:
-        if config.resume not in RESUME_WORDS:
-            config = _branch(config)
-        return config, 0
-    _refuse_changes(saved, config, MAY_CHANGE, folder)
-    if config.iterations < done:
-        raise UserError(
-            f"--iterations {config.iterations} is below the {done} that are done in {folder}; "
-            f"give more than {done}"
-        )
-    return _same_envs(config, saved), done
-
-
-RESUME_WORDS = ("auto", "never", "required")
-
-
-def _branch(config: Config) -> Config:
-    """A new run's config where `--resume PATH` names the checkpoint it starts from."""
-    path = Path(config.resume).expanduser()
-    if not path.is_dir():
-        raise UserError(
-            f"--resume must be auto, never, required, or the folder of a run or a checkpoint; "
-            f"{config.resume} is none"
-        )
-    for folder in (path, path.parent, path.parent.parent):
-        if (folder / "config.json").is_file():
-            saved = RunDir(folder).read_config() or {}
-            theirs, ours = ({k: d.get(k) for k in _FORM} for d in (saved, settings.to_dict(config)))
-            _refuse_changes(theirs, ours, set(), folder)
-            return _same_envs(config, saved)
-    return config
-
-
-_FORM = ("robot", "task", "algo", "net")
-"""Settings that decide what shape a checkpoint has."""
-
-
-def _refuse_changes(saved: Any, config: Any, may: set[str], folder: Path) -> None:
-    now = settings.to_dict(config) if isinstance(config, Config) else config
-    changed = config_differences(saved, now, may)
-    if not changed:
-        return
-    parts = [f"{key} was {_show(old)}, now {_show(new)}" for key, old, new in changed[:6]]
-    more = f" and {len(changed) - 6} more" if len(changed) > 6 else ""
-    raise UserError(
-        f"{folder} holds another run: {'; '.join(parts)}{more}; "
-        "choose another --run-dir, or use its settings"
-    )
-
-
-def _same_envs(config: Config, saved: dict[str, Any]) -> Config:
-    if config.num_envs == "auto" and isinstance(saved.get("num_envs"), int):
-        return replace(config, num_envs=saved["num_envs"])
-    return config
-
-
-def move_aside(run: RunDir, console: Console) -> None:
-    """Where a run is not to be continued, keep it under another name."""
-    if not run.newest_checkpoint():
-        return
-    names = (run.path.with_name(f"{run.path.name}.{n}") for n in itertools.count(1))
-    free = next(path for path in names if not path.exists())
-    run.path.rename(free)
-    console.message(f"the run that was in {run.path} is now in {free}")
-
-
-def _show(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)

@@ -9,7 +9,8 @@ from typing import Any
 
 from jaxrl_hw.factory import make_algorithm, make_env
 from jaxrl_hw.loop import init_train_state, state_form
-from jaxrl_hw.planning import RESUME_WORDS, Plan
+from jaxrl_hw.origins import RESUME_WORDS
+from jaxrl_hw.planning import Plan
 from jaxrl_hw.rollout import Env
 from jaxrl_hw.run import saved_num_envs
 from jaxrl_hw.sessions.checkpoint import Checkpoints, restore_from
