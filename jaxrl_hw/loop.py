@@ -20,18 +20,22 @@ MILLION = 1_000_000
 
 def init_train_state(env: Env, algorithm: Algorithm, seed: int) -> TrainState:
     """A run's first state: fresh parameters, fresh environments, nothing done."""
+    key, key_learner, key_envs = jax.random.split(make_key(seed), 3)
     # run once, so compiled in a hurry: on a CPU the optimizer would take seconds to save nothing
     quick: dict[str, str | bool] | None
     quick = {"xla_backend_optimization_level": "0"} if jax.default_backend() == "cpu" else None
-    key = make_key(seed)
-    fresh = jax.jit(lambda key: _fresh(env, algorithm, key)).lower(key).compile(quick)
-    state: TrainState = fresh(key)
-    return state
+    start = jax.jit(lambda key: init_rollout(env, key)).lower(key_envs).compile(quick)
+    return _first(jax.jit(algorithm.init)(key_learner), start(key_envs), key)
 
 
 def state_form(env: Env, algorithm: Algorithm) -> TrainState:
     """The shapes and dtypes of a train state, without making one."""
-    form: TrainState = jax.eval_shape(lambda: _fresh(env, algorithm, make_key(0)))
+
+    def first() -> TrainState:
+        key = make_key(0)
+        return _first(algorithm.init(key), init_rollout(env, key), key)
+
+    form: TrainState = jax.eval_shape(first)
     return form
 
 
@@ -46,14 +50,12 @@ def make_key(seed: int) -> Array:
     return jax.random.key(seed, impl="unsafe_rbg")
 
 
-def _fresh(env: Env, algorithm: Algorithm, key: Array) -> TrainState:
-    key, key_learner, key_envs = jax.random.split(key, 3)
-    learner = algorithm.init(key_learner)
+def _first(learner: Learner, envs: Any, key: Array) -> TrainState:
     return TrainState(
         learner.params,
         learner.opt_state,
         learner.obs_stats,
-        env_state=init_rollout(env, key_envs),
+        env_state=envs,
         key=key,
         iteration=jnp.zeros((), jnp.int32),
         env_steps=jnp.zeros(2, jnp.uint32),

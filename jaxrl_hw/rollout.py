@@ -34,7 +34,7 @@ class Env(NamedTuple):
     symmetry: Symmetry | None
     reset: Callable[[Array], Any]
     step: Callable[[Any, Array, Array], tuple[Any, Transition]]
-    guide: Callable[[Array], tuple[Array, Array]] | None = None
+    guide: Callable[[], Callable[[Array], tuple[Array, Array]]] | None = None
 
 
 class RolloutState(NamedTuple):

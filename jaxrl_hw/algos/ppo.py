@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array, lax
 
+from jaxrl_hw.algos.imitation import Guide, imitate
 from jaxrl_hw.algos.returns import gae
 from jaxrl_hw.config import NetConfig, PPOConfig
 from jaxrl_hw.errors import unknown
@@ -62,11 +63,12 @@ def make(
     action_size: int,
     symmetry: Symmetry | None = None,
     precision: str = "float32",
-    guide: Callable[[Array], tuple[Array, Array]] | None = None,
+    guide: Callable[[], Guide] | None = None,
 ) -> Algorithm:
     """PPO for given sizes; see `jaxrl_hw.types.Algorithm` for what is returned.
 
-    Without a symmetry the mirror loss and the augmentation are off.
+    Without a symmetry the mirror loss and the augmentation are off. With a guide (made when `init`
+    asks for it) the policy starts from its motion.
 
     Raises:
       UserError: unknown activation, schedule or symmetry mode.
@@ -85,7 +87,7 @@ def make(
         key_policy, key_value, key_guide = jax.random.split(key, 3)
         policy_params = nets.policy.init(key_policy, jnp.zeros(obs_size))
         if guide is not None:
-            policy_params = _imitate(nets.policy, policy_params, guide, key_guide)
+            policy_params = imitate(nets.policy, policy_params, guide(), key_guide)
         params = Params(
             policy_params,
             nets.value.init(key_value, jnp.zeros(critic_size)),
@@ -116,27 +118,6 @@ def make(
         return Learner(params, opt_state, stats), metrics
 
     return Algorithm("ppo", config.unroll, init, act, update, policy)
-
-
-def _imitate(
-    policy: MLP, params: Any, guide: Callable[[Array], tuple[Array, Array]], key: Array
-) -> Any:
-    """Fit a fresh policy network to a guide's motion by regression. Consumes key."""
-    steps, size = 300, 256
-    adam = optax.adam(optax.linear_schedule(3e-3, 0.0, steps))
-
-    def error(params: Any, seen: Array, action: Array) -> Array:
-        return ((jnp.asarray(policy.apply(params, seen)) - action) ** 2).mean()
-
-    def step(carry: tuple[Any, Any], key: Array) -> tuple[tuple[Any, Any], None]:
-        params, opt_state = carry
-        seen, action = jax.vmap(guide)(jax.random.split(key, size))
-        gradient = jax.grad(error)(params, seen, action)
-        change, opt_state = adam.update(gradient, opt_state)
-        return (optax.apply_updates(params, change), opt_state), None
-
-    (params, _), _ = lax.scan(step, (params, adam.init(params)), jax.random.split(key, steps))
-    return params
 
 
 def _take_in(stats: ObsStats, obs: Observation) -> ObsStats:

@@ -53,9 +53,9 @@ class Task(NamedTuple):
     reset: Callable[[Array], Start]
     control: Callable[[Any, Array], Array]
     outcome: Callable[[Any, ModelParams, PhysState, Array, Array, Array], Outcome]
-    guide: Callable[[Array], tuple[Array, Array]] | None = None
-    """key -> (normalized policy observation [O], action [A]): a sample of a motion that a policy
-    may be fitted to before it learns."""
+    guide: Callable[[], Callable[[Array], tuple[Array, Array]]] | None = None
+    """Makes key -> (normalized policy observation [O], action [A]): samples of a motion that a
+    policy may be fitted to before it learns."""
     stagger: bool = False
     """Start a run's first episodes somewhere along the time limit. For tasks that end by the time
     limit alone: their environments would all end in the same iteration. Where falls end episodes

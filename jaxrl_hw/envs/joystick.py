@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from jaxrl_hw.config import JoystickConfig
-from jaxrl_hw.envs import geometry, observations, randomize, rewards
+from jaxrl_hw.envs import gait, geometry, observations, randomize, rewards
 from jaxrl_hw.envs.api import Outcome, Start, Task
 from jaxrl_hw.envs.layout import Legged, legged_layout
 from jaxrl_hw.physics.api import (
@@ -90,7 +90,7 @@ def make(config: JoystickConfig, robot: Any, model: Any) -> Task:
         reset=lambda key: _reset(t, key),
         control=lambda state, action: _target(t, action),
         outcome=lambda *args: _outcome(t, *args),
-        guide=(lambda key: _demonstrate(t, obs_size, key)) if robot.swing_pose else None,
+        guide=lambda: gait.stepping_in_place(config, robot, model, t.body),
     )
 
 
@@ -104,20 +104,6 @@ def _symmetry(robot: Any) -> Symmetry | None:
         return None
     m = robot.mirror
     return observations.symmetry(m.joint_perm, m.joint_sign, m.foot_perm)
-
-
-def _demonstrate(t: _Joystick, obs_size: int, key: Array) -> tuple[Array, Array]:
-    """Stepping in place, open loop: a normalized observation [O] and the action [A] that fits its
-    phase; all else in the observation is noise, to be looked past. Consumes key."""
-    key_phase, key_rest = jax.random.split(key)
-    phase = jax.random.uniform(key_phase)
-    _, height = _gait(t, phase, jnp.zeros((), bool))
-    target = (height / t.config.swing_height) @ jnp.asarray(t.robot.swing_pose, jnp.float32)
-    angle = 2.0 * jnp.pi * phase
-    # sines have a variance of 1/2
-    clock = jnp.sqrt(2.0) * jnp.stack([jnp.sin(angle), jnp.cos(angle)])
-    seen = jax.random.normal(key_rest, (obs_size,)).at[-2:].set(clock)
-    return seen, target / jnp.asarray(t.robot.action_scale, jnp.float32)
 
 
 def _reset(t: _Joystick, key: Array) -> Start:
@@ -198,7 +184,7 @@ def _signals(
         b.kp * (_target(t, action) - joint) - b.kd * joint_velocity, -b.torque_limit, b.torque_limit
     )
     standing = _is_standing(state.command)
-    stance, swing_height = _gait(t, state.phase, standing)
+    stance, swing_height = gait.wanted(c, t.robot, state.phase, standing)
     fell = (physics.qpos[2] < t.robot.fall_height) | (-gravity[2] < np.cos(c.fall_tilt))
     return rewards.Signals(
         command=state.command,
@@ -224,19 +210,6 @@ def _signals(
         yaw_sigma=c.yaw_sigma,
         height_sigma=c.height_sigma,
     )
-
-
-def _gait(t: _Joystick, phase: Array, standing: Array) -> tuple[Array, Array]:
-    """Which feet should be down (bool [F]) and how high each should be (m [F]).
-
-    A foot stands for the first part of its cycle, then swings along half a sine. A robot told to
-    stand keeps all feet down.
-    """
-    foot_phase = (phase + jnp.asarray(t.robot.gait_offsets, jnp.float32)) % 1.0
-    swing = (foot_phase - (1.0 - t.config.swing_fraction)) / t.config.swing_fraction
-    stance = (swing < 0.0) | standing
-    height = t.config.swing_height * jnp.sin(jnp.pi * jnp.maximum(swing, 0.0))
-    return stance, jnp.where(stance, 0.0, height)
 
 
 def _advance(

@@ -62,6 +62,18 @@ def policy_entries(r: Readings) -> Array:
     )
 
 
+def normalized_like(noise: Array, phase: Array) -> Array:
+    """What a policy sees after normalization [O], where only the phase is known.
+
+    Args:
+      noise: [O] of unit variance, for all the rest.
+      phase: [] of the gait, 0 to 1.
+    """
+    angle = 2.0 * jnp.pi * phase
+    clock = jnp.stack([jnp.sin(angle), jnp.cos(angle)])
+    return noise.at[-2:].set(jnp.sqrt(2.0) * clock)  # a sine's variance is 1/2
+
+
 def observe(r: Readings, unit_noise: Array, scale: float) -> Observation:
     """Both observations.
 

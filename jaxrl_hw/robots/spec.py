@@ -83,8 +83,6 @@ class RobotSpec:
     """A base lower than this has fallen, m. Unused where `base` is ""."""
     posture: tuple[float, ...]
     """Per joint: weight (>= 0) of the penalty for leaving the home pose."""
-    swing_pose: tuple[tuple[float, ...], ...] = ()
-    """Per foot: joint offsets from home that lift it to the swing's top, rad; () if unknown."""
     mirror: Mirror | None = None
     """Left-right reflection, or None for a robot without that symmetry."""
     soft_limit: float = 0.95

@@ -42,10 +42,6 @@ SPEC = RobotSpec(
     base_height=0.784202,
     fall_height=0.45,
     posture=((0.0, 1.0, 1.0, 0.0, 0.0, 0.0) * 2 + (1.0,) * 17),
-    swing_pose=(
-        (-0.37, 0.0, 0.0, 0.74, -0.37, 0.0) + (0.0,) * 23,
-        (0.0,) * 6 + (-0.37, 0.0, 0.0, 0.74, -0.37, 0.0) + (0.0,) * 17,
-    ),
     mirror=Mirror(
         joint_perm=_RIGHT_LEG + _LEFT_LEG + _WAIST + _RIGHT_ARM + _LEFT_ARM,
         joint_sign=(

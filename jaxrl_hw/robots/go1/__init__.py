@@ -9,8 +9,6 @@ from pathlib import Path
 
 from jaxrl_hw.robots.spec import Mirror, RobotSpec
 
-_LIFT = (0.0, 0.35, -0.7)  # rad from home: a leg's hip, thigh and calf with the foot 6 cm up
-
 SPEC = RobotSpec(
     name="go1",
     mjcf=Path(__file__).resolve().parent / "go1.xml",
@@ -25,7 +23,6 @@ SPEC = RobotSpec(
     base_height=0.294469594,
     fall_height=0.18,
     posture=(1.0, 0.1, 0.1) * 4,
-    swing_pose=tuple((0.0,) * 3 * foot + _LIFT + (0.0,) * 3 * (3 - foot) for foot in range(4)),
     mirror=Mirror(
         joint_perm=(3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8),
         joint_sign=(-1.0, 1.0, 1.0) * 4,
