@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         made = export_policy(policy, reference, out)
         _show(policy, made.files)
-        for line in made.left_out:
+        for line in (*made.left_out, f"written to {out}"):
             print(line)
         return DONE
 
@@ -100,12 +100,12 @@ def _show(policy: PortablePolicy, files: list[Written]) -> None:
         f"layers {'-'.join(map(str, policy.widths))} {policy.activation}"
     )
     table = Table(title=title, title_justify="left", title_style="bold")
-    table.add_column("file", overflow="fold")
+    table.add_column("file", no_wrap=True)
     table.add_column("size", justify="right", no_wrap=True)
     table.add_column(f"largest difference on {COUNT}", justify="right", no_wrap=True)
     table.add_column("by")
     for file in files:
-        table.add_row(str(file.path), formats.size(file.size), f"{file.difference:.1e}", file.by)
+        table.add_row(file.path.name, formats.size(file.size), f"{file.difference:.1e}", file.by)
     make_console(sys.stdout, can_redraw(sys.stdout), None).print(table)
 
 

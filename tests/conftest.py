@@ -1,18 +1,22 @@
-"""What the tests of several rooms share: engines and environments that are dear to compile."""
+"""What the tests of several rooms share: engines that are dear to compile, and tiny runs."""
 
 from __future__ import annotations
 
 import functools
+import io
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import pytest
 
-from jaxrl_hw.config import Config
+from jaxrl_hw import Config, NetConfig, Run, fit, preset_config
 from jaxrl_hw.envs.api import Task
 from jaxrl_hw.factory import make_task
 from jaxrl_hw.physics import Physics
+from jaxrl_hw.telemetry.console import Console
 
 # What `hardware.xla` does for every run on the C engine: a host callback may otherwise wait for the
 # very thread it runs on. It has to be said before the first computation of the process.
@@ -48,3 +52,34 @@ def bench() -> Callable[[str, str], Bench]:
         return Bench(task, physics, step, starts)
 
     return make
+
+
+def train(robot: str, folder: Path, **changes: Any) -> Run:
+    """The smallest run there is: its policy is as good as none, but it is one."""
+    base = preset_config(robot)
+    config = replace(
+        base,
+        num_envs=16,
+        iterations=2,
+        run_dir=str(folder),
+        tensorboard=False,
+        net=NetConfig(policy=(16,), value=(16,)),
+        ppo=replace(base.ppo, unroll=8, epochs=1, minibatches=1, symmetry="none"),
+    )
+    return fit(replace(config, **changes), console=Console(io.StringIO()))
+
+
+@pytest.fixture(scope="session")
+def cartpole_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return train("cartpole", tmp_path_factory.mktemp("cartpole") / "run")
+
+
+@pytest.fixture(scope="session")
+def walking_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return train("g1_12dof", tmp_path_factory.mktemp("g1_12dof") / "run")
+
+
+@pytest.fixture(scope="session")
+def train_run() -> Callable[..., Run]:
+    """train_run(robot, folder, **changes of the config): the smallest run there is."""
+    return train

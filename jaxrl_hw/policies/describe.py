@@ -8,7 +8,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from jaxrl_hw import settings
+from jaxrl_hw import __version__, settings
 from jaxrl_hw.config import Config
 from jaxrl_hw.envs import observations
 from jaxrl_hw.envs.layout import legged_layout
@@ -57,7 +57,8 @@ def describe(config: Config, iteration: int, env_steps: int) -> dict[str, Any]:
     }
     if task == "joystick":
         meta |= _walking(config, robot, model)
-    meta |= {"versions": package_versions(), "config": settings.to_dict(portable_config(config))}
+    versions = package_versions() | {"jaxrl_hw": __version__}
+    meta |= {"versions": versions, "config": settings.to_dict(portable_config(config))}
     return dict(plain(meta))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def load_policy(path: Path) -> PortablePolicy:
         raise UserError(f"no policy in {path}: it {state}{hint}")
     arrays = _read(path)
     meta = _meta(arrays, path)
-    count = sum(name.startswith("kernel") for name in arrays)
+    count = max(sum(name.startswith(kind) for name in arrays) for kind in ("kernel", "bias"))
     wanted = [*_ARRAYS, *(f"{kind}{i}" for i in range(count) for kind in ("kernel", "bias"))]
     missing = [name for name in dict.fromkeys(wanted) if name not in arrays]
     missing += [f"meta.{key}" for key in _KEYS if key not in meta]
@@ -65,6 +66,8 @@ def _neighbours(path: Path) -> list[str]:
 
 def _read(path: Path) -> dict[str, np.ndarray]:
     try:
+        if not zipfile.is_zipfile(path):
+            raise ValueError("it is no .npz archive")
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except Exception as error:  # a damaged archive fails in every way there is

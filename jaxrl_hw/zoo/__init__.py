@@ -1,7 +1,7 @@
 """Trained policies that come with the package: a folder each, named after the robot.
 
     policy.npz        the policy, see `jaxrl_hw.policies`
-    config.json       the settings it was trained with
+    config.json       the settings it was trained with, as in a run's folder
     metrics.jsonl     its learning curve, a few hundred rows
     evaluation.json   what `jaxrl_hw.evaluate` measured
     origin.json       command, seed, steps, minutes, hardware, versions
@@ -37,7 +37,7 @@ class Entry:
     @property
     def config(self) -> dict[str, Any]:
         """The settings it was trained with."""
-        return dict(self._json("config.json"))
+        return dict(self._json("config.json")["config"])
 
     @property
     def evaluation(self) -> dict[str, Any]:

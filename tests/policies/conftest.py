@@ -1,0 +1,34 @@
+"""One exported policy, which all tests of policies share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jaxrl_hw import Run
+from jaxrl_hw.policies.files import save_policy
+from jaxrl_hw.policies.learned import portable
+from jaxrl_hw.policies.portable import PortablePolicy
+
+
+@pytest.fixture(scope="session")
+def walker(walking_run: Run) -> PortablePolicy:
+    return portable(walking_run.config, walking_run.state)
+
+
+@pytest.fixture(scope="session")
+def walker_npz(walker: PortablePolicy, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("files") / "walker.npz"
+    save_policy(walker, path)
+    return path
+
+
+@pytest.fixture
+def own_zoo(walker: PortablePolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A zoo of one policy, "walker", in place of the package's."""
+    root = tmp_path / "zoo"
+    (root / "walker").mkdir(parents=True)
+    save_policy(walker, root / "walker" / "policy.npz")
+    monkeypatch.setattr("jaxrl_hw.zoo.ROOT", root)
+    return root

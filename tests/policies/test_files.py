@@ -1,0 +1,248 @@
+"""A policy file gives back the policy it was made from, or says in one line why it cannot."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxrl_hw.envs import observations
+from jaxrl_hw.errors import UserError
+from jaxrl_hw.nets.mlp import ACTIVATIONS
+from jaxrl_hw.policies.checking import sample_observations
+from jaxrl_hw.policies.files import load_policy, save_policy
+from jaxrl_hw.policies.learned import as_function, params_of, portable, stats_of
+from jaxrl_hw.policies.opening import config_of
+from jaxrl_hw.policies.portable import PortablePolicy
+from jaxrl_hw.robots import get_robot
+
+
+def random_policy(activation="elu", sizes=(5, 16, 8, 2)) -> PortablePolicy:
+    rng = np.random.default_rng(1)
+
+    def numbers(*shape):
+        return rng.standard_normal(shape).astype(np.float32)
+
+    pairs = list(pairwise(sizes))
+    return PortablePolicy(
+        numbers(sizes[0]),
+        np.exp(numbers(sizes[0])),
+        10.0,
+        1e6,
+        tuple(numbers(m, n) / np.float32(m) ** 0.5 for m, n in pairs),
+        tuple(numbers(n) for _, n in pairs),
+        numbers(sizes[-1]),
+        {"format": 1, "activation": activation, "versions": {}},
+    )
+
+
+def test_numpy_alone_gives_the_actions_of_the_run(walking_run, walker):
+    obs = sample_observations(walker)
+    assert obs.shape == (1000, 47)
+    off = np.abs(walker(obs) - np.asarray(walking_run.policy(obs)))
+    assert off.max() < 1e-5
+    assert np.ptp(walker(obs), axis=0).min() > 0.05, "constant actions would agree with anything"
+
+
+@pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
+def test_numpy_and_jax_agree_for_every_activation(activation):
+    policy = random_policy(activation)
+    obs = sample_observations(policy)
+    np.testing.assert_allclose(policy(obs), as_function(policy)(obs), atol=1e-5)
+
+
+def test_samples_lie_around_the_statistics_and_reach_the_clip():
+    policy = random_policy()
+    unit = (sample_observations(policy) - policy.mean) / policy.scale
+    np.testing.assert_allclose(np.median(unit, axis=0), 0.0, atol=0.15)
+    np.testing.assert_allclose(np.median(np.abs(unit), axis=0), 0.6745, atol=0.1)
+    assert (np.abs(unit) > policy.clip).any(axis=1).sum() == 100
+
+
+def test_what_is_saved_is_what_is_loaded(walker, walker_npz):
+    loaded = load_policy(walker_npz)
+    assert loaded.meta == walker.meta
+    for name, array in walker.arrays().items():
+        np.testing.assert_array_equal(loaded.arrays()[name], array)
+        assert loaded.arrays()[name].dtype == np.float32
+    assert (loaded.obs_size, loaded.widths, loaded.action_size) == (47, (16,), 12)
+
+
+def test_saving_twice_gives_the_same_bytes(walker, walker_npz, tmp_path):
+    save_policy(walker, tmp_path / "again.npz")
+    assert (tmp_path / "again.npz").read_bytes() == walker_npz.read_bytes()
+
+
+def test_the_way_back_to_the_learner_is_exact(walking_run, walker):
+    learned = walking_run.state
+    for mine, theirs in zip(
+        params_of(walker)["params"].values(),
+        learned.params.policy["params"].values(),
+        strict=True,
+    ):
+        for name in ("kernel", "bias"):
+            np.testing.assert_array_equal(mine[name], theirs[name])
+    stats = stats_of(walker)
+    np.testing.assert_array_equal(stats.mean, learned.obs_stats.policy.mean)
+    np.testing.assert_array_equal(jnp.sqrt(stats.var), walker.scale)
+    assert float(stats.seen) == float(learned.obs_stats.policy.seen) == 16 * 8 * 2
+
+
+def test_the_description_says_all_that_a_robot_needs(walking_run, walker):
+    meta = walker.meta
+    assert (meta["robot"], meta["task"], meta["algo"]) == ("g1_12dof", "joystick", "ppo")
+    assert (meta["iteration"], meta["env_steps"]) == (2, 2 * 16 * 8)
+    assert meta["joint_names"][:4] == [
+        "left_hip_pitch_joint",
+        "left_hip_roll_joint",
+        "left_hip_yaw_joint",
+        "left_knee_joint",
+    ]
+    assert meta["default_pose"] == [-0.1, 0.0, 0.0, 0.3, -0.2, 0.0] * 2
+    assert meta["kp"] == [100.0, 100.0, 100.0, 150.0, 40.0, 40.0] * 2
+    assert meta["kd"] == [2.0, 2.0, 2.0, 4.0, 2.0, 2.0] * 2
+    assert meta["torque_limit"] == [88.0, 139.0, 88.0, 139.0, 50.0, 50.0] * 2
+    assert meta["action_scale"] == [0.25] * 12
+    assert (meta["control_rate"], meta["gait_period"]) == (50.0, 0.8)
+    assert set(meta["commands"]) == {"vx", "vy", "yaw_rate"}
+    assert meta["commands"]["vx"] == list(walking_run.config.joystick.vx)
+    assert {"jaxrl_hw", "jax", "mujoco"} <= set(meta["versions"])
+    assert str(walking_run.folder) not in json.dumps(meta), "no path of this machine"
+
+
+def test_the_described_observation_is_the_one_the_policy_gets(walker):
+    rng = np.random.default_rng(0)
+    readings = {
+        "gyro": rng.standard_normal(3),
+        "gravity": rng.standard_normal(3),
+        "command": rng.standard_normal(3),
+        "joint_position": rng.standard_normal(12),
+        "joint_velocity": rng.standard_normal(12),
+        "last_action": rng.standard_normal(12),
+        "phase": np.array([np.sin(2 * np.pi * 0.3), np.cos(2 * np.pi * 0.3)]),
+    }
+    parts = walker.meta["observation"]
+    assert [part["size"] for part in parts] == [readings[p["name"]].size for p in parts]
+    mine = np.concatenate([readings[p["name"]] * np.asarray(p["scale"]) for p in parts])
+    nothing = jnp.zeros(0)
+    theirs = observations.policy_entries(
+        observations.Readings(
+            *(jnp.asarray(readings[p["name"]]) for p in parts[:-1]),
+            phase=jnp.float32(0.3),
+            velocity=nothing,
+            base_height=nothing,
+            foot_height=nothing,
+            foot_contact=nothing,
+            friction=nothing,
+        )
+    )
+    np.testing.assert_allclose(mine, theirs, atol=1e-5)
+
+
+def test_every_robot_that_walks_has_a_full_description(walking_run):
+    for name in ("g1", "go1"):
+        joints = len(get_robot(name).action_scale)
+        config = replace(walking_run.config, robot=name)
+        meta = portable(config, walking_run.state).meta
+        for key in ("joint_names", "default_pose", "kp", "kd", "torque_limit", "action_scale"):
+            assert len(meta[key]) == joints
+        assert sum(part["size"] for part in meta["observation"]) == 11 + 3 * joints
+
+
+def test_cartpole_has_no_gait_and_says_so_by_leaving_it_out(cartpole_run):
+    meta = portable(cartpole_run.config, cartpole_run.state).meta
+    assert meta["joint_names"] == ["slider"]
+    assert meta["control_rate"] == 50.0
+    assert not {"gait_period", "observation", "default_pose", "commands"} & set(meta)
+
+
+def test_the_description_makes_the_config_again(walking_run, walker_npz):
+    loaded = load_policy(walker_npz)
+    config = config_of(loaded, str(walker_npz))
+    assert config == replace(walking_run.config, run_dir="")
+
+
+def test_a_run_in_bfloat16_is_exported_in_float32(train_run, tmp_path):
+    run = train_run("cartpole", tmp_path / "run", precision="bfloat16")
+    policy = portable(run.config, run.state)
+    assert {array.dtype for array in policy.arrays().values()} == {np.dtype(np.float32)}
+    obs = sample_observations(policy)
+    off = np.abs(policy(obs) - np.asarray(run.policy(obs))).max()
+    assert 1e-6 < off < 0.05, "the run itself acts in bfloat16"
+    np.testing.assert_allclose(policy(obs), as_function(policy)(obs), atol=1e-5)
+
+
+def changed(path, out, **changes):
+    """A policy file with some of its arrays changed, or with None left out."""
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files} | changes
+    np.savez(out, **{name: value for name, value in arrays.items() if value is not None})
+    return out
+
+
+def meta_with(walker, **changes):
+    meta = walker.meta | changes
+    return np.array(json.dumps({k: v for k, v in meta.items() if v is not None}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"kernel1": None}, "is not a policy of this library: it lacks kernel1"),
+        ({"meta": None}, "it lacks meta"),
+        ({"meta": np.array("hello")}, "has no format number"),
+        ({"meta": np.array("[1]")}, "has no format number"),
+        ({"bias0": np.zeros(3, np.float32)}, "do not fit together"),
+        ({"clip": np.zeros(3, np.float32)}, "do not fit together"),
+        ({"mean": np.zeros(47, np.int32)}, "not floating-point"),
+        ({"mean": np.full(47, np.nan, np.float32)}, "not finite"),
+        ({"scale": np.zeros(47, np.float32)}, "not above 0"),
+        ({"mean": np.array([None] * 47)}, "damaged or no policy file"),
+    ],
+)
+def test_files_that_make_no_sense_are_refused(changes, said, walker_npz, tmp_path):
+    path = changed(walker_npz, tmp_path / "bad.npz", **changes)
+    with pytest.raises(UserError, match=said) as caught:
+        load_policy(path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"format": 2}, "has format 2, this version reads format 1"),
+        ({"robot": None}, "it lacks meta.robot"),
+        ({"activation": "gelu"}, 'its activation is "gelu"'),
+    ],
+)
+def test_descriptions_of_another_version_are_refused(changes, said, walker, walker_npz, tmp_path):
+    path = changed(walker_npz, tmp_path / "bad.npz", meta=meta_with(walker, **changes))
+    with pytest.raises(UserError, match=said):
+        load_policy(path)
+
+
+def test_what_is_no_file_or_a_damaged_one_is_told(walker_npz, tmp_path):
+    with pytest.raises(UserError, match=r'does not exist; did you mean "walker.npz"'):
+        load_policy(walker_npz.with_name("walkre.npz"))
+    with pytest.raises(UserError, match="is a folder"):
+        load_policy(tmp_path)
+    cut = tmp_path / "cut.npz"
+    cut.write_bytes(walker_npz.read_bytes()[:-200])
+    with pytest.raises(UserError, match="damaged or no policy file"):
+        load_policy(cut)
+    flipped = bytearray(walker_npz.read_bytes())
+    flipped[len(flipped) // 2] ^= 0xFF
+    cut.write_bytes(flipped)
+    with pytest.raises(UserError, match="damaged or no policy file"):
+        load_policy(cut)
+
+
+def test_a_policy_of_a_robot_that_is_not_here_is_told(walker, walker_npz, tmp_path):
+    meta = meta_with(walker, robot="r2d2")
+    path = changed(walker_npz, tmp_path / "other.npz", meta=meta)
+    with pytest.raises(UserError, match='unknown robot "r2d2"'):
+        config_of(load_policy(path), str(path))

@@ -1,0 +1,132 @@
+"""The zoo lists what it holds, every policy in it is whole, and a run can be put into it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jaxrl_hw import flags, zoo
+from jaxrl_hw.config import Config
+from jaxrl_hw.errors import UserError
+from jaxrl_hw.policies.checking import sample_observations
+from jaxrl_hw.policies.files import load_policy
+from jaxrl_hw.policies.opening import config_of, open_policy
+from jaxrl_hw.presets import preset_config
+from jaxrl_hw.robots import get_robot
+
+MAKE_ZOO = Path(__file__).resolve().parents[2] / "scripts" / "make_zoo.py"
+
+
+@pytest.fixture(scope="module")
+def make_zoo():
+    spec = importlib.util.spec_from_file_location("make_zoo", MAKE_ZOO)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_zoo_lists_and_opens_its_policies(own_zoo, walker):
+    assert zoo.names() == zoo.names(own_zoo) == ("walker",)
+    obs = sample_observations(walker)
+    np.testing.assert_array_equal(open_policy("zoo:walker")(obs), walker(obs))
+    assert zoo.names(own_zoo / "nothing") == ()
+
+
+def test_an_unknown_name_is_told_with_those_there_are(own_zoo, tmp_path):
+    with pytest.raises(UserError, match='"zoo:walkre": there are walker; did you mean "walker"'):
+        open_policy("zoo:walkre")
+    with pytest.raises(UserError, match="there is none in this version"):
+        zoo.entry("g1", tmp_path / "empty")
+
+
+@pytest.mark.parametrize("name", [*zoo.names(), None])
+def test_every_shipped_policy_is_whole_small_and_for_its_robot(name):
+    if name is None:  # keeps this test while the zoo is empty
+        return
+    entry = zoo.entry(name)
+    policy = open_policy(f"zoo:{name}")
+    assert entry.policy.stat().st_size < 1_000_000
+    assert policy.meta["robot"] == name
+    assert policy.action_size == len(get_robot(name).action_scale)
+    assert np.abs(policy(sample_observations(policy))).max() < 100
+    config = config_of(policy, name)
+    assert config.robot == name
+    assert config.run_dir == ""
+    assert entry.config["robot"] == name
+    assert 2 <= len(entry.metrics["iteration"]) <= 200
+    assert entry.metrics["iteration"][-1] == policy.meta["iteration"]
+    assert entry.evaluation["robot"] == name
+    assert {"command", "seed", "env_steps", "minutes", "hardware", "versions"} <= set(entry.origin)
+    texts = [path.read_text() for path in entry.folder.glob("*.json*")]
+    for place in ("/home/", "/root/", "/tmp/", "/Users/"):
+        assert not any(place in text for text in [*texts, json.dumps(policy.meta)])
+
+
+def test_a_finished_run_becomes_a_folder_of_the_zoo(make_zoo, cartpole_run, tmp_path, capsys):
+    told = ["--run-dir", str(cartpole_run.folder), "--name", "cart", "--root", str(tmp_path)]
+    (tmp_path / "cart").mkdir()
+    (tmp_path / "cart" / "old.txt").write_text("of last week")
+    assert make_zoo.main([*told, "--seconds", "1"]) == 0
+    assert not (tmp_path / "cart" / "old.txt").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["cart"]
+    entry = zoo.entry("cart", tmp_path)
+    obs = sample_observations(load_policy(entry.policy))
+    np.testing.assert_allclose(load_policy(entry.policy)(obs), cartpole_run.policy(obs), atol=1e-5)
+    assert entry.metrics["iteration"] == [1, 2]
+    assert entry.evaluation["iteration"] == 2
+    assert entry.origin["env_steps"] == 2 * 16 * 8
+    assert entry.origin["seed"] == 0
+    texts = [path.read_text() for path in entry.folder.glob("*.json*")]
+    assert not any(str(cartpole_run.folder) in text for text in texts)
+    # what is written there as its command trains it again
+    words = entry.origin["command"].split()
+    assert words[:3] == ["python", "-m", "jaxrl_hw.train"]
+    again = flags.parse([*words[3:], "--run-dir", str(tmp_path / "again")])
+    assert (again.net, again.ppo, again.cartpole) == (
+        cartpole_run.config.net,
+        cartpole_run.config.ppo,
+        cartpole_run.config.cartpole,
+    )
+    assert (again.num_envs, again.iterations) == (16, 2)
+
+
+def test_a_command_spells_out_what_differs_from_the_preset(make_zoo, tmp_path):
+    told = ["--robot", "go1", "--preset", "fast", "--joystick.vx", "0", "0.5", "--ppo.no-guide"]
+    told += ["--joystick.reward.slip=-1.5", "--seed", "3", "--run-dir", str(tmp_path)]
+    config = flags.parse(told)
+    words = make_zoo.command(config, 77).split()[3:]
+    again = flags.parse([*words, "--run-dir", str(tmp_path)])
+    assert again == flags.parse([*told, "--iterations", "77"])
+
+
+def test_curves_are_thinned_evenly_and_keep_their_end(make_zoo):
+    rows = [{"iteration": i, "wall_s": i / 3, "loss/value": 1.0} for i in range(1, 1002)]
+    kept = make_zoo.thinned(rows, last=1000)
+    assert len(kept) <= 200
+    assert kept[-1] == {"iteration": 1000, "wall_s": 333.33}
+    assert len(set(np.diff([row["iteration"] for row in kept]))) == 1
+    assert make_zoo.thinned(rows[:3], last=3) == make_zoo.thinned(rows, last=3)
+
+
+def test_the_preset_alone_needs_no_further_flags(make_zoo):
+    config = preset_config("g1")
+    assert make_zoo.command(config, config.iterations) == "python -m jaxrl_hw.train --robot g1"
+    assert Config().robot == "g1"
+
+
+def test_bad_input_is_one_line(make_zoo, cartpole_run, tmp_path, capsys):
+    told = ["--run-dir", str(cartpole_run.folder), "--root", str(tmp_path)]
+    for words, said in (
+        ([*told, "--name", "../up"], 'letters, digits and "_"'),
+        (told, "--name"),
+        ([*told, "--name", "x", "--iteration", "9"], "no checkpoint of iteration 9"),
+    ):
+        assert make_zoo.main(words) == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1
+    assert not list(tmp_path.iterdir())
