@@ -50,16 +50,19 @@ class PPOConfig:
     lr_schedule: str = "adaptive"
     """adaptive (follows the KL divergence) or fixed."""
     desired_kl: float = 0.03
-    """adaptive: the rate falls when a minibatch's KL passes twice this, rises under half of it."""
+    """adaptive: the rate falls when the last epoch's KL passes twice this, rises under half of it."""
     lr_min: float = 1e-5
     """adaptive: lower bound of the rate."""
     lr_max: float = 1e-3
     """adaptive: upper bound of the rate."""
-    lr_anneal: int = 0
-    """Iterations over which the rate's upper bound falls along a line to a twentieth; 0: never.
-    Counted from the run's start, not from its goal: a longer goal does not change what was."""
+    anneal: int = 0
+    """Iterations over which the rate's upper bound falls along a line to a tenth and exploration
+    noise to end_std; 0: never. Counted from the run's start, not from its goal, so that a longer
+    goal does not change what was."""
+    end_std: float = 0.2
+    """Upper bound of the policy's standard deviation at the end of the annealing."""
     guide: bool = True
-    """Start the policy from the robot's swing pose in the rhythm of the gait, where it has one."""
+    """Start the policy from the task's open-loop motion (stepping in place), if it has one."""
     max_grad_norm: float = 1.0
     """Gradients are scaled down to this global norm."""
     symmetry: str = "loss"
@@ -80,7 +83,8 @@ class JoystickReward:
     yaw_rate: float = 0.75
     """exp(-(yaw rate - command)^2 / yaw_sigma)."""
     foot_height: float = 2.0
-    """exp(-sum over feet of (height - swing curve)^2 / height_sigma)."""
+    """exp(-sum over feet of e^2 / height_sigma): e is how far a swinging foot is below the swing
+    curve, or a standing one above the floor."""
     foot_contact: float = 0.4
     """Per foot: 1 where contact agrees with the phase's stance or swing."""
     slip: float = -0.3

@@ -110,6 +110,8 @@ def make(
         before = learner.params.log_std
         loss = _make_loss(config, nets, learner.obs_stats, symmetry, before)
         params, opt_state, losses = _optimize(config, optimizer, loss, learner, samples, key)
+        bound = _noise_bound(config, net.init_std, opt_state.count)
+        params = params._replace(log_std=jnp.minimum(params.log_std, bound))
         stats = _take_in(learner.obs_stats, batch.obs)
         metrics = {name: value.mean() for name, value in losses.items()}
         metrics["entropy"] = distributions.entropy(params.log_std)
@@ -178,13 +180,22 @@ def _samples(
     )
     samples = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), samples)
     if symmetry is not None and config.symmetry == "augment":
-        mirrored = samples._replace(
-            obs=symmetry.observation(samples.obs),
-            action=symmetry.action(samples.action),
-            mean=symmetry.action(samples.mean),
-        )
+        mirrored = _mirrored(nets, learner, samples, symmetry)
         samples = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), samples, mirrored)
     return samples
+
+
+def _mirrored(nets: _Nets, learner: Learner, samples: Samples, symmetry: Symmetry) -> Samples:
+    """What the robot's mirror image would have seen and done.
+
+    Its action is weighed against the policy as it is at the mirrored observation, so that its
+    probability ratio starts at 1 as well: a policy that is not symmetric yet would otherwise see
+    mirrored samples clipped away, and a KL divergence that no small step explains.
+    """
+    obs, action = symmetry.observation(samples.obs), symmetry.action(samples.action)
+    mean = _mean(nets, learner.params, learner.obs_stats, obs.policy)
+    log_prob = distributions.log_prob(action, mean, learner.params.log_std)
+    return samples._replace(obs=obs, action=action, mean=mean, log_prob=log_prob)
 
 
 def _make_loss(
@@ -245,7 +256,6 @@ def _optimize(
         params, opt_state = carry
         part = jax.tree.map(lambda x: x[index], samples)
         (_, metrics), gradient = jax.value_and_grad(loss, has_aux=True)(params, part)
-        opt_state = _adapt(config, opt_state, metrics["kl"])
         change, opt_state = optimizer.update(gradient, opt_state, params)
         metrics["grad_norm"] = optax.global_norm(gradient)
         return (optax.apply_updates(params, change), opt_state), metrics
@@ -256,15 +266,19 @@ def _optimize(
 
     keys = jax.random.split(key, config.epochs)
     (params, opt_state), metrics = lax.scan(epoch, (learner.params, learner.opt_state), keys)
-    return params, opt_state, metrics
+    return params, _adapt(config, opt_state, metrics["kl"][-1].mean()), metrics
 
 
 def _adapt(config: PPOConfig, opt_state: Any, kl: Array) -> Any:
-    """Follow the KL divergence (Schulman et al. 2017, section 4, applied to the step size)."""
+    """Follow the KL divergence (Schulman et al. 2017, section 4, applied to the step size).
+
+    Once per iteration, by the last epoch's mean. Within an iteration the divergence starts at 0
+    whatever the rate: followed from minibatch to minibatch, the rate would swing up and down.
+    """
     rate = opt_state.hyperparams["learning_rate"]
     if config.lr_schedule == "adaptive":
-        up = jnp.where(kl < 0.5 * config.desired_kl, 1.5, 1.0)
-        factor = jnp.where(kl > 2.0 * config.desired_kl, 1.0 / 1.5, up).astype(rate.dtype)
+        up = jnp.where(kl < 0.5 * config.desired_kl, 1.2, 1.0)
+        factor = jnp.where(kl > 2.0 * config.desired_kl, 1.0 / 1.2, up).astype(rate.dtype)
         rate = jnp.maximum(rate * factor, config.lr_min)
     rate = jnp.minimum(rate, _ceiling(config, opt_state.count)).astype(rate.dtype)
     return opt_state._replace(hyperparams={**opt_state.hyperparams, "learning_rate": rate})
@@ -273,7 +287,18 @@ def _adapt(config: PPOConfig, opt_state: Any, kl: Array) -> Any:
 def _ceiling(config: PPOConfig, count: Array) -> Array:
     """Upper bound of the rate after so many minibatches."""
     top = config.lr_max if config.lr_schedule == "adaptive" else config.learning_rate
-    if not config.lr_anneal:
-        return jnp.asarray(top)
-    done = count / (config.epochs * config.minibatches * config.lr_anneal)
-    return top * (1.0 - 0.95 * jnp.minimum(done, 1.0))
+    return jnp.asarray(top) * (1.0 - 0.9 * _annealed(config, count))
+
+
+def _noise_bound(config: PPOConfig, init_std: float, count: Array) -> Array:
+    """Upper bound of the policy's log standard deviation after so many minibatches."""
+    done = _annealed(config, count)
+    falling = (1.0 - done) * jnp.log(init_std) + done * jnp.log(config.end_std)
+    return jnp.where(done > 0.0, falling, jnp.inf)
+
+
+def _annealed(config: PPOConfig, count: Array) -> Array:
+    """How far the annealing is after so many minibatches, 0 to 1; 0 without one."""
+    if not config.anneal:
+        return jnp.zeros(())
+    return jnp.minimum(count / (config.epochs * config.minibatches * config.anneal), 1.0)

@@ -49,8 +49,10 @@ def yaw_rate(s: Signals) -> Array:
 
 
 def foot_height(s: Signals) -> Array:
-    error = jnp.sum((s.foot_height - s.swing_height) ** 2)
-    return jnp.exp(-error / s.height_sigma)
+    # a swinging foot may be higher than the curve, as a long step needs; a standing one may not
+    below = jnp.maximum(s.swing_height - s.foot_height, 0.0)
+    error = jnp.where(s.stance, s.foot_height, below)
+    return jnp.exp(-jnp.sum(error**2) / s.height_sigma)
 
 
 def foot_contact(s: Signals) -> Array:

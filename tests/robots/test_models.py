@@ -40,11 +40,12 @@ def test_spec_describes_the_model(robot):
     assert model.camera("track").mode[0] == mujoco.mjtCamLight.mjCAMLIGHT_TRACKCOM
 
 
-def test_action_scale_of_g1_is_a_quarter_of_the_stall_deflection():
+def test_action_scale_of_g1_is_a_quarter_of_the_stall_deflection_and_less_above_the_legs():
     spec = get_robot("g1")
     model = spec.load()
     deflection = model.actuator_forcerange[:, 1] / model.actuator_gainprm[:, 0]
-    np.testing.assert_allclose(spec.action_scale, 0.25 * deflection, rtol=1e-9)
+    share = np.array([1.0] * 12 + [0.5] * 3 + [0.3] * 14)
+    np.testing.assert_allclose(spec.action_scale, 0.25 * share * deflection, rtol=1e-9)
 
 
 def test_sensors_are_those_that_tasks_read(robot):

@@ -5,13 +5,17 @@ pitch; per arm shoulder pitch, roll, yaw, elbow, wrist roll, pitch, yaw (left ar
 
 Gains come from the motors, not from a manual: kp = I (2 pi f)^2 and kd = 2 z I (2 pi f), with I the
 rotor inertia seen at the joint, f = 10 Hz and z = 2. That assumes the controller should feel like
-an overdamped spring on the rotor alone; mjlab trains the robot so. A unit action then moves the
-target by a quarter of what stalls the motor: action_scale = 0.25 effort / kp.
+an overdamped spring on the rotor alone; mjlab trains the robot so. A unit action of a leg then moves
+the target by a quarter of what stalls the motor: 0.25 effort / kp. Waist and arms get less of that
+(`_WAIST_SHARE`, `_ARM_SHARE`): walking needs little of them, and the noise that explores the legs
+would throw them about.
 """
 
 from pathlib import Path
 
 from jaxrl_hw.robots.spec import Mirror, RobotSpec
+
+_WAIST_SHARE, _ARM_SHARE = 0.5, 0.3
 
 # rad of target per unit of action: 0.25 effort (N m) / kp (N m/rad) of each kind of motor.
 _HIP = 0.25 * 88 / 40.1792386  # hip pitch, hip yaw, waist yaw
@@ -35,8 +39,8 @@ SPEC = RobotSpec(
     gait_period=0.8,
     action_scale=(
         *(_HIP, _KNEE, _HIP, _KNEE, _ANKLE, _ANKLE) * 2,
-        *(_HIP, _ANKLE, _ANKLE),
-        *(_ARM, _ARM, _ARM, _ARM, _ARM, _WRIST, _WRIST) * 2,
+        *(_WAIST_SHARE * scale for scale in (_HIP, _ANKLE, _ANKLE)),
+        *(_ARM_SHARE * scale for scale in (*(_ARM,) * 5, _WRIST, _WRIST) * 2),
     ),
     timestep=0.002,
     base_height=0.784202,
