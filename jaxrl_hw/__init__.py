@@ -30,6 +30,8 @@ _HOMES = {
     "fit": "fitting",
     "Run": "run",
     "load_run": "run",
+    "PortablePolicy": "policies.portable",
+    "open_policy": "policies.opening",
     "get_robot": "robots",
     "register_robot": "robots",
     "robot_names": "robots",

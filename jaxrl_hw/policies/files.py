@@ -17,7 +17,15 @@ from jaxrl_hw.policies.run_policy import ACTIVATIONS
 from jaxrl_hw.sessions.atomic import write_bytes
 
 _ARRAYS = ("mean", "scale", "clip", "seen", "log_std", "kernel0", "bias0")
-_KEYS = ("robot", "task", "algo", "iteration", "activation", "config", "versions")
+_KINDS = {
+    "robot": str,
+    "task": str,
+    "algo": str,
+    "iteration": int,
+    "activation": str,
+    "config": dict,
+    "versions": dict,
+}
 
 
 def save_policy(policy: PortablePolicy, path: Path) -> None:
@@ -44,7 +52,9 @@ def load_policy(path: Path) -> PortablePolicy:
     count = max(sum(name.startswith(kind) for name in arrays) for kind in ("kernel", "bias"))
     wanted = [*_ARRAYS, *(f"{kind}{i}" for i in range(count) for kind in ("kernel", "bias"))]
     missing = [name for name in dict.fromkeys(wanted) if name not in arrays]
-    missing += [f"meta.{key}" for key in _KEYS if key not in meta]
+    missing += [
+        f"meta.{key}" for key, kind in _KINDS.items() if not isinstance(meta.get(key), kind)
+    ]
     if missing:
         raise _foreign(path, f"it lacks {', '.join(missing[:4])}")
     _check(arrays, count, meta["activation"], path)

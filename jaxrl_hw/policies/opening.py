@@ -39,11 +39,7 @@ def config_of(policy: PortablePolicy, source: str) -> Config:
     Raises:
       UserError: its robot is not known here, or its settings are of another version.
     """
-    values = policy.meta["config"]
-    if not isinstance(values, dict):
-        raise UserError(f"{source} holds no settings: export it again")
-    base = preset_config(str(policy.meta["robot"]))
-    return settings.from_dict(values, base, source)
+    return settings.from_dict(policy.meta["config"], preset_config(policy.meta["robot"]), source)
 
 
 class Origin(NamedTuple):

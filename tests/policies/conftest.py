@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,16 @@ def walker_npz(walker: PortablePolicy, tmp_path_factory: pytest.TempPathFactory)
     path = tmp_path_factory.mktemp("files") / "walker.npz"
     save_policy(walker, path)
     return path
+
+
+@pytest.fixture(scope="session")
+def half_run(
+    train_run: Callable[..., Run],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Run:
+    """A run whose networks compute in bfloat16."""
+    folder = tmp_path_factory.mktemp("half") / "run"
+    return train_run("cartpole", folder, precision="bfloat16", num_envs=8)
 
 
 @pytest.fixture

@@ -166,12 +166,11 @@ def test_the_description_makes_the_config_again(walking_run, walker_npz):
     assert config == replace(walking_run.config, run_dir="")
 
 
-def test_a_run_in_bfloat16_is_exported_in_float32(train_run, tmp_path):
-    run = train_run("cartpole", tmp_path / "run", precision="bfloat16")
-    policy = portable(run.config, run.state)
+def test_a_run_in_bfloat16_is_exported_in_float32(half_run):
+    policy = portable(half_run.config, half_run.state)
     assert {array.dtype for array in policy.arrays().values()} == {np.dtype(np.float32)}
     obs = sample_observations(policy)
-    off = np.abs(policy(obs) - np.asarray(run.policy(obs))).max()
+    off = np.abs(policy(obs) - np.asarray(half_run.policy(obs))).max()
     assert 1e-6 < off < 0.05, "the run itself acts in bfloat16"
     np.testing.assert_allclose(policy(obs), as_function(policy)(obs), atol=1e-5)
 
@@ -216,6 +215,7 @@ def test_files_that_make_no_sense_are_refused(changes, said, walker_npz, tmp_pat
     [
         ({"format": 2}, "has format 2, this version reads format 1"),
         ({"robot": None}, "it lacks meta.robot"),
+        ({"versions": [1, 2]}, "it lacks meta.versions"),
         ({"activation": "gelu"}, 'its activation is "gelu"'),
     ],
 )
