@@ -50,7 +50,7 @@ class PPOConfig:
     lr_schedule: str = "adaptive"
     """adaptive (follows the KL divergence) or fixed."""
     desired_kl: float = 0.03
-    """adaptive: the rate falls when the last epoch's KL passes twice this, rises under half of it."""
+    """adaptive: the rate falls where the last epoch's KL passes twice this, rises under half."""
     lr_min: float = 1e-5
     """adaptive: lower bound of the rate."""
     lr_max: float = 1e-3

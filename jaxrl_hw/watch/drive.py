@@ -160,7 +160,7 @@ def make_driver(config: Config, num_envs: int) -> Driver:
 
 
 def _push(envs: Any, speed: Array, key: Array) -> Any:
-    """Change every base's horizontal velocity by speed [N] m/s in a random direction. Consumes key."""
+    """Change horizontal velocities by speed [N] m/s in random directions. Consumes key."""
     physics = envs.physics
     angle = jax.random.uniform(key, physics.time.shape, maxval=2.0 * jnp.pi)
     kick = speed[:, None] * jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=-1)

@@ -14,6 +14,7 @@ import pytest
 from jaxrl_hw.algos import ppo
 from jaxrl_hw.config import NetConfig, PPOConfig
 from jaxrl_hw.errors import UserError
+from jaxrl_hw.nets import distributions
 from jaxrl_hw.symmetry import SignedPermutation, Symmetry
 from jaxrl_hw.types import Algorithm, Batch, Learner, Observation
 
@@ -98,52 +99,51 @@ def test_the_first_action_noise_is_the_configured_one() -> None:
     assert extras["log_prob"].shape == (4000,)
 
 
+ADAPTIVE = {"lr_schedule": "adaptive", "learning_rate": 1e-2, "lr_max": 1.0, "lr_min": 8e-3}
+
+
 @pytest.mark.parametrize(
-    ("desired_kl", "updates", "wanted"),
-    [
-        # one minibatch an update: its KL is 0, under half of what is desired
-        (0.1, 1, 1.5e-2),
-        (0.1, 4, 4e-2),  # 1e-2 * 1.5**4 = 5.1e-2, held at the upper bound
-    ],
+    ("lr_max", "updates", "wanted"),
+    [(1.0, 1, 1.2e-2), (1.0, 3, 1.2**3 * 1e-2), (1.3e-2, 3, 1.3e-2)],
 )
-def test_the_rate_rises_where_the_policy_hardly_moves(
-    desired_kl: float, updates: int, wanted: float
+def test_the_rate_rises_once_an_update_where_the_policy_hardly_moves(
+    lr_max: float, updates: int, wanted: float
 ) -> None:
-    algorithm = make(
-        lr_schedule="adaptive", desired_kl=desired_kl, learning_rate=1e-2, lr_max=4e-2, lr_min=1e-3
-    )
-    metrics, _, _ = updated(algorithm, updates)
+    # one minibatch an update: its KL is 0, under half of what is desired
+    metrics, _, _ = updated(make(**{**ADAPTIVE, "lr_max": lr_max}), updates)
     assert float(metrics["lr"]) == pytest.approx(wanted, rel=1e-5)
 
 
-@pytest.mark.parametrize(("minibatches", "wanted"), [(4, 1e-2 / 1.5**2), (16, 2e-3)])
-def test_the_rate_falls_where_the_policy_moves_far(minibatches: int, wanted: float) -> None:
-    algorithm = make(
-        lr_schedule="adaptive",
-        desired_kl=1e-7,
-        minibatches=minibatches,
-        learning_rate=1e-2,
-        lr_max=1.0,
-        lr_min=2e-3,
-    )
-    # up by 1.5 after the first minibatch, whose KL is 0, then down by 1.5 after each of the others
-    metrics, _, _ = updated(algorithm)
+@pytest.mark.parametrize(("updates", "wanted"), [(1, 1e-2 / 1.2), (3, 8e-3)])
+def test_the_rate_falls_once_an_update_where_the_policy_moves_far(
+    updates: int, wanted: float
+) -> None:
+    metrics, _, _ = updated(make(**ADAPTIVE, desired_kl=1e-7, minibatches=8), updates)
     assert float(metrics["lr"]) == pytest.approx(wanted, rel=1e-5)
 
 
 def test_between_half_and_twice_the_desired_divergence_the_rate_stays() -> None:
     metrics, _, _ = updated(make(learning_rate=1e-2, minibatches=2))
-    second = 2 * float(metrics["kl"])  # the mean of 0 and the second minibatch's
-    algorithm = make(
-        learning_rate=1e-2 / 1.5,
-        lr_max=1.0,
-        lr_schedule="adaptive",
-        minibatches=2,
-        desired_kl=second,
-    )
-    # the first minibatch raises the rate to 1e-2, so the second one sees just this divergence
-    metrics, _, _ = updated(algorithm)
+    kl = float(metrics["kl"])  # of the only, and so the last, epoch
+    metrics, _, _ = updated(make(**ADAPTIVE, minibatches=2, desired_kl=kl))
     assert float(metrics["lr"]) == pytest.approx(1e-2, rel=1e-5)
+
+
+def test_annealing_lowers_the_bounds_of_noise_and_rate_and_then_holds_them() -> None:
+    settings = {"anneal": 4, "end_std": 0.05, "learning_rate": 1e-3, "epochs": 2, "minibatches": 2}
+    stds, rates = [], []
+    for updates in (1, 2, 4, 6):
+        metrics, _, after = updated(make(**settings), updates)
+        stds.append(float(jnp.exp(after.params.log_std).max()))
+        rates.append(float(metrics["lr"]))
+    # from 0.5 to 0.05 in four equal factors; the rate to a tenth along a line
+    bounds = np.array([0.5 * 0.1**0.25, 0.5 * 0.1**0.5, 0.05, 0.05])
+    assert (np.array(stds) <= bounds * 1.0001).all()
+    np.testing.assert_allclose(stds[2:], 0.05, rtol=0.05)
+    np.testing.assert_allclose(rates, [7.75e-4, 5.5e-4, 1e-4, 1e-4], rtol=1e-4)
+    free, _, after = updated(make(**{**settings, "anneal": 0}), 6)
+    assert float(jnp.exp(after.params.log_std).max()) > 0.4
+    assert float(free["lr"]) == pytest.approx(1e-3)
 
 
 def test_gradients_are_scaled_down_to_the_largest_norm_allowed() -> None:
@@ -220,11 +220,14 @@ def test_with_augmentation_a_batch_teaches_what_its_mirror_image_teaches(mode: s
     algorithm = make(MIRROR, symmetry=mode, learning_rate=1e-2)
     learner = algorithm.init(jax.random.key(0))
     batch = experience(algorithm, learner)
+    obs, action = MIRROR.observation(batch.obs), TURN(batch.action)
+    mean = algorithm.policy(learner, obs.policy)
+    log_prob = distributions.log_prob(action, mean, learner.params.log_std)
     mirrored = batch._replace(
-        obs=MIRROR.observation(batch.obs),
+        obs=obs,
         next_obs=MIRROR.observation(batch.next_obs),
-        action=TURN(batch.action),
-        extras={**batch.extras, "mean": TURN(batch.extras["mean"])},
+        action=action,
+        extras={"mean": mean, "log_prob": log_prob},
     )
     after = [algorithm.update(learner, b, jax.random.key(1))[0] for b in (batch, mirrored)]
     taught = [learner.params for learner in after]
@@ -234,6 +237,17 @@ def test_with_augmentation_a_batch_teaches_what_its_mirror_image_teaches(mode: s
         assert apart < 1e-2 * moved
     else:
         assert apart > 0.3 * moved
+
+
+def test_ratios_of_mirrored_samples_start_at_one_also_for_an_uneven_policy() -> None:
+    algorithm = make(MIRROR, symmetry="augment")
+    learner = algorithm.init(jax.random.key(0))
+    kernel = learner.params.policy["params"]["Dense_1"]["kernel"]
+    learner.params.policy["params"]["Dense_1"]["kernel"] = 50.0 * kernel
+    assert unevenness(algorithm, learner) > 0.3
+    metrics = algorithm.update(learner, experience(algorithm, learner), jax.random.key(1))[1]
+    assert metrics["kl"] == pytest.approx(0.0, abs=1e-9)
+    assert metrics["clip_fraction"] == 0.0
 
 
 def test_a_mirror_map_applied_twice_changes_nothing() -> None:

@@ -19,6 +19,7 @@ SIGNALS = Signals(
     height_error=jnp.array(-0.05),
     joint=jnp.array([0.1, -0.2, 0.3]),
     beyond_limit=jnp.array([0.0, 0.02, 0.03]),
+    power=jnp.array(80.0),
     torque=jnp.array([0.5, -1.0, 0.0]),
     action=jnp.array([1.0, 0.0, -1.0]),
     last_action=jnp.array([0.5, 0.0, 1.0]),
@@ -26,7 +27,7 @@ SIGNALS = Signals(
     foot_height=jnp.array([0.01, 0.05]),
     foot_speed=jnp.array([0.3, 2.0]),
     contact=jnp.array([True, False]),
-    stance=jnp.array([True, True]),
+    stance=jnp.array([True, False]),
     swing_height=jnp.array([0.0, 0.08]),
     fell=jnp.array(True),
     velocity_sigma=0.25,
@@ -37,13 +38,16 @@ BY_HAND = {
     "velocity": 0.3678794,  # 0.3^2 + 0.4^2 = 0.25: exp(-1)
     "yaw_rate": 0.6065307,  # 0.3^2 / 0.18: exp(-0.5)
     "foot_height": 0.6065307,  # (0.01^2 + 0.03^2) / 0.002: exp(-0.5)
-    "foot_contact": 1.0,  # the first foot agrees with its stance, the second does not
+    "foot_contact": 2.0,  # one is to stand and does, one is to swing and does
     "slip": 0.09,  # 0.3^2; the fast foot is in the air
     "vertical_velocity": 0.09,
     "roll_pitch_rate": 0.05,  # 0.1^2 + 0.2^2
     "tilt": 0.36,
     "base_height": 0.0025,
     "action_rate": 4.25,  # 0.5^2 + 2^2
+    "velocity_error": 0.5,
+    "yaw_error": 0.3,
+    "power": 80.0,
     "torque": 1.25,  # 0.5^2 + 1^2
     "joint_limit": 0.05,
     "posture": 0.22,  # 1 * 0.2^2 + 2 * 0.3^2
@@ -67,6 +71,20 @@ def test_terms_that_ask_for_standing_still_and_being_up_are_zero_otherwise() -> 
     assert float(TERMS["stand_still"](going)) == 0.0
     assert float(TERMS["alive"](going)) == 1.0
     assert float(TERMS["fall"](going)) == 0.0
+
+
+def test_a_swinging_foot_may_be_higher_than_its_curve_a_standing_one_may_not() -> None:
+    def height(first: float, second: float) -> float:
+        return float(TERMS["foot_height"](SIGNALS._replace(foot_height=jnp.array([first, second]))))
+
+    assert height(0.0, 0.08) == height(0.0, 0.2) == 1.0
+    assert height(0.0, 0.06) < height(0.0, 0.07) < 1.0
+    assert height(0.02, 0.08) < height(0.01, 0.08) < 1.0
+
+
+def test_a_foot_that_disagrees_with_the_gait_is_not_paid() -> None:
+    for contact, feet in (((True, True), 1.0), ((False, True), 0.0)):
+        assert float(TERMS["foot_contact"](SIGNALS._replace(contact=jnp.array(contact)))) == feet
 
 
 def test_weights_are_per_second_and_a_fall_is_paid_once() -> None:

@@ -5,10 +5,10 @@ pitch; per arm shoulder pitch, roll, yaw, elbow, wrist roll, pitch, yaw (left ar
 
 Gains come from the motors, not from a manual: kp = I (2 pi f)^2 and kd = 2 z I (2 pi f), with I the
 rotor inertia seen at the joint, f = 10 Hz and z = 2. That assumes the controller should feel like
-an overdamped spring on the rotor alone; mjlab trains the robot so. A unit action of a leg then moves
-the target by a quarter of what stalls the motor: 0.25 effort / kp. Waist and arms get less of that
-(`_WAIST_SHARE`, `_ARM_SHARE`): walking needs little of them, and the noise that explores the legs
-would throw them about.
+an overdamped spring on the rotor alone; mjlab trains the robot so. A unit action of a leg then
+moves the target by a quarter of what stalls the motor: 0.25 effort / kp. Waist and arms get less of
+that (`_WAIST_SHARE`, `_ARM_SHARE`): walking needs little of them, and the noise that explores the
+legs would throw them about.
 """
 
 from pathlib import Path
