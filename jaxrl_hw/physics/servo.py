@@ -54,13 +54,15 @@ def make(
     kd = -np.asarray(model.actuator_biasprm)[:, 2].copy()
     limited = np.asarray(model.actuator_forcelimited).astype(bool)
     limit = np.where(limited, np.asarray(model.actuator_forcerange)[:, 1], np.inf)
+    held = np.asarray(model.actuator_ctrllimited).astype(bool)
+    low, high = np.where(held, np.asarray(model.actuator_ctrlrange).T, [[-np.inf], [np.inf]])
     nu = int(model.nu)
 
     def advance(pool: Any, ctrl: np.ndarray) -> np.ndarray:
         before, after, delay = ctrl[:, :nu], ctrl[:, nu : 2 * nu], ctrl[:, 2 * nu :]
         power = np.zeros((len(ctrl), 1))
         for k in range(substeps):
-            target = np.where(k < delay, before, after)
+            target = np.clip(np.where(k < delay, before, after), low, high)
             speed = pool.qvel[:, vadr]
             torque = np.clip(kp * (target - pool.qpos[:, qadr]) - kd * speed, -limit, limit)
             power[:, 0] += np.abs(torque * speed).sum(axis=1)
@@ -79,5 +81,6 @@ def _motors(model: mujoco.MjModel) -> mujoco.MjModel:
     motors.actuator_biasprm[:] = 0.0
     motors.actuator_gainprm[:] = 0.0
     motors.actuator_gainprm[:, 0] = 1.0
+    motors.actuator_ctrllimited[:] = 0  # that range was the target's, and ctrl is a torque now
     motors.opt.integrator = int(mujoco.mjtIntegrator.mjINT_EULER)
     return motors

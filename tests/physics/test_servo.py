@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.physics import servo
+from jaxrl_hw.physics import native, servo
 from jaxrl_hw.physics.api import state_at
 from jaxrl_hw.physics.model import compile_model
 from jaxrl_hw.robots import get_robot
@@ -66,6 +66,34 @@ def test_torques_are_those_of_a_deployment_script(delay: int) -> None:
     assert np.mean(powers) == pytest.approx(power, rel=1e-3)
     assert sensed.shape == (model.nsensordata + 1,)
     assert len(ctrl) == servo.ctrl_width(model)
+
+
+@pytest.mark.parametrize("name", ["g1", "g1_12dof", "go1"])
+def test_every_robot_is_held_as_by_its_own_actuators(name: str) -> None:
+    model = compile_model(get_robot(name).mjcf, 0.002)
+    hold = np.asarray(model.key("home").ctrl)
+    ctrl = jnp.asarray(np.concatenate([hold, hold, [0]]), jnp.float32)
+    physics, own = servo.make(model, SUBSTEPS, ()), native.make(model, SUBSTEPS, ())
+    state = other = state_at(model)
+    for _ in range(10):
+        state, _ = physics.step({}, state, ctrl)
+        other, _ = own.step({}, other, jnp.asarray(hold, jnp.float32))
+    np.testing.assert_allclose(state.qpos, other.qpos, atol=3e-3)
+    assert np.abs(state.qvel).max() < 0.1
+
+
+def test_targets_are_held_to_the_range_that_the_actuators_allow() -> None:
+    model = compile_model(get_robot("g1").mjcf, 0.002)
+    physics, hold = servo.make(model, SUBSTEPS, ()), np.asarray(model.key("home").ctrl)
+    top = np.asarray(model.actuator_ctrlrange)[:, 1]
+
+    def knee(target: float) -> float:
+        wanted = hold.copy()
+        wanted[3] = target
+        ctrl = jnp.asarray(np.concatenate([hold, wanted, [0]]), jnp.float32)
+        return float(physics.step({}, state_at(model), ctrl)[0].qpos[7 + 3])
+
+    assert knee(top[3]) == knee(top[3] + 5.0) > knee(top[3] - 1.0)
 
 
 def test_a_late_action_moves_the_robot_less() -> None:
