@@ -43,7 +43,7 @@ class PPOConfig:
     """Clip range of the value's change per iteration; 0 leaves it unclipped."""
     value_coef: float = 1.0
     """Weight of the value loss."""
-    entropy_coef: float = 0.004
+    entropy_coef: float = 0.002
     """Weight of the entropy bonus."""
     learning_rate: float = 1e-3
     """Adam's step size at the start."""
@@ -59,7 +59,7 @@ class PPOConfig:
     """Iterations over which the rate's upper bound falls along a line to a tenth and exploration
     noise to end_std; 0: never. Counted from the run's start, not from its goal, so that a longer
     goal does not change what was."""
-    end_std: float = 0.2
+    end_std: float = 0.15
     """Upper bound of the policy's standard deviation at the end of the annealing."""
     guide: bool = True
     """Start the policy from the task's open-loop motion (stepping in place), if it has one."""
@@ -78,14 +78,14 @@ class JoystickReward:
     A term's reward per control step is weight * value * control_dt; `fall` is paid once.
     """
 
-    velocity: float = 1.5
+    velocity: float = 3.0
     """exp(-|v_xy - command|^2 / velocity_sigma), base frame."""
-    yaw_rate: float = 0.75
+    yaw_rate: float = 1.5
     """exp(-(yaw rate - command)^2 / yaw_sigma)."""
-    foot_height: float = 2.0
+    foot_height: float = 8.0
     """exp(-sum over feet of e^2 / height_sigma): e is how far a swinging foot is below the swing
     curve, or a standing one above the floor."""
-    foot_contact: float = 0.4
+    foot_contact: float = 0.8
     """Per foot: 1 where contact agrees with the phase's stance or swing."""
     slip: float = -0.3
     """Squared horizontal speed of feet in contact, (m/s)^2."""
@@ -99,11 +99,11 @@ class JoystickReward:
     """Squared deviation of the base's height from its target, m^2."""
     action_rate: float = -0.01
     """Squared change of the action between control steps."""
-    velocity_error: float = 0.0
+    velocity_error: float = -2.0
     """|v_xy - command|, m/s."""
-    yaw_error: float = 0.0
+    yaw_error: float = -1.0
     """|yaw rate - command|, rad/s."""
-    power: float = 0.0
+    power: float = -0.002
     """Mechanical power, W: the sum over joints of |torque * velocity|."""
     torque: float = 0.0
     """Squared motor torque as a fraction of its limit, summed over joints."""
@@ -129,7 +129,7 @@ class JoystickConfig:
     """Range of the commanded leftward velocity, m/s."""
     yaw_rate: tuple[float, float] = (-1.0, 1.0)
     """Range of the commanded yaw rate, rad/s."""
-    zero_command: float = 0.1
+    zero_command: float = 0.15
     """Probability that a new command is to stand still."""
     resample_s: tuple[float, float] = (4.0, 10.0)
     """Seconds between new commands, uniform."""
@@ -145,7 +145,7 @@ class JoystickConfig:
     """Scale of the yaw reward, (rad/s)^2."""
     height_sigma: float = 0.003
     """Scale of the foot-height reward, m^2."""
-    swing_height: float = 0.09
+    swing_height: float = 0.08
     """Height of the swing curve's top, m."""
     swing_fraction: float = 0.45
     """Part of the gait cycle that a foot swings."""

@@ -17,7 +17,7 @@ _AUTO_DEVICE = 0.8
 _MOST = 0.95
 # Past some hundred environments per core a thread pool is busy all the time: more of them make
 # iterations longer, not throughput higher.
-_ENVS_PER_CORE = 256
+_ENVS_PER_CORE = 128
 
 
 class MemoryNeed(NamedTuple):

@@ -57,9 +57,9 @@ def test_the_bounds_hold_where_memory_is_plenty():
 
 def test_a_cpu_takes_no_more_than_pay():
     sizing = choose(CPU, granularity=1)
-    assert sizing.num_envs == 512
+    assert sizing.num_envs == 256
     assert sizing.budget_bytes == 6 * GB
-    assert "2 cores gain nothing from more than 256 each" in sizing.reasons[-1]
+    assert "2 cores gain nothing from more than 128 each" in sizing.reasons[-1]
 
 
 def test_unknown_memory_takes_the_least():
