@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,12 @@ from jaxrl_hw import settings, zoo
 from jaxrl_hw.commands import DONE, run_command
 from jaxrl_hw.config import Config
 from jaxrl_hw.errors import RunError, UserError
+from jaxrl_hw.origins import RESUME_WORDS
 from jaxrl_hw.policies.describe import portable_config
 from jaxrl_hw.policies.files import save_policy
 from jaxrl_hw.policies.learned import portable
 from jaxrl_hw.presets import preset_config
-from jaxrl_hw.run import Run
+from jaxrl_hw.run import Run, saved_config
 from jaxrl_hw.sessions.atomic import read_json, write_bytes, write_json
 from jaxrl_hw.sessions.run_dir import RunDir, config_differences
 from jaxrl_hw.telemetry.jsonl import read_rows
@@ -46,7 +47,8 @@ COLUMNS = (
     "tracking/velocity_error",
     "tracking/yaw_error",
     "upright_share",
-    "falls",
+    "falls_per_min",
+    "foot_clearance",
     "power",
     "action_std",
     "kl",
@@ -131,16 +133,40 @@ def origin(
 ) -> dict[str, Any]:
     """How the policy came about, for its origin.json."""
     sessions = RunDir(run.folder).read_sessions()
+    earlier = list(stages_before(run.config))
     return {
-        "command": command(run.config, run.iteration),
+        "commands": [command(c, n) for c, n, _ in earlier] + [command(run.config, run.iteration)],
         "seed": run.config.seed,
         "iterations": run.iteration,
         "env_steps": env_steps,
-        "minutes": round(last["wall_s"] / 60, 1),
+        "minutes": round((sum(s for _, _, s in earlier) + last["wall_s"]) / 60, 1),
         "hardware": list(dict.fromkeys(s["hardware"] for s in sessions if "hardware" in s)),
         "versions": record.get("versions", {}),
         "git_commit": record.get("git_commit"),
     }
+
+
+def stages_before(config: Config) -> Iterator[tuple[Config, int, float]]:
+    """Of a run that `--resume PATH` started: the config, the iterations and the seconds of each run
+    before it, the first one first.
+
+    Raises:
+      RunError: the checkpoint that it started from is gone.
+    """
+    if config.resume in RESUME_WORDS:
+        return
+    checkpoint = Path(config.resume)
+    folder = next((p for p in (checkpoint, *checkpoint.parents[:2]) if is_run(p)), None)
+    if folder is None or not checkpoint.name.isdigit():
+        raise RunError(f"cannot say what came before: {checkpoint} is no checkpoint of a run")
+    source, iterations = saved_config(folder), int(checkpoint.name)
+    rows = read_rows(RunDir(folder).metrics_jsonl)
+    yield from stages_before(source)
+    yield source, iterations, rows[iterations - rows[0]["iteration"]]["wall_s"]
+
+
+def is_run(folder: Path) -> bool:
+    return (folder / "config.json").is_file()
 
 
 def command(config: Config, iterations: int) -> str:

@@ -4,7 +4,7 @@
     config.json       the settings it was trained with, as in a run's folder
     metrics.jsonl     its learning curve, a few hundred rows
     evaluation.json   what `jaxrl_hw.evaluate` measured
-    origin.json       command, seed, steps, minutes, hardware, versions
+    origin.json       commands, seed, steps, minutes, hardware, versions
 
 `scripts/make_zoo.py` fills such a folder from a finished run. Nothing here imports jax.
 """
@@ -46,7 +46,7 @@ class Entry:
 
     @property
     def origin(self) -> dict[str, Any]:
-        """How it was made: command, seed, steps, minutes, hardware, versions."""
+        """How it was made: commands, seed, steps, minutes, hardware, versions."""
         return dict(self._json("origin.json"))
 
     @property

@@ -60,7 +60,7 @@ def test_every_shipped_policy_is_whole_small_and_for_its_robot(name):
     assert 2 <= len(entry.metrics["iteration"]) <= 200
     assert entry.metrics["iteration"][-1] == policy.meta["iteration"]
     assert entry.evaluation["robot"] == name
-    assert {"command", "seed", "env_steps", "minutes", "hardware", "versions"} <= set(entry.origin)
+    assert {"commands", "seed", "env_steps", "minutes", "hardware", "versions"} <= set(entry.origin)
     texts = [path.read_text() for path in entry.folder.glob("*.json*")]
     for place in ("/home/", "/root/", "/tmp/", "/Users/"):
         assert not any(place in text for text in [*texts, json.dumps(policy.meta)])
@@ -82,8 +82,8 @@ def test_a_finished_run_becomes_a_folder_of_the_zoo(make_zoo, cartpole_run, tmp_
     assert entry.origin["seed"] == 0
     texts = [path.read_text() for path in entry.folder.glob("*.json*")]
     assert not any(str(cartpole_run.folder) in text for text in texts)
-    # what is written there as its command trains it again
-    words = entry.origin["command"].split()
+    # what is written there as its only command trains it again
+    words = entry.origin["commands"][0].split()
     assert words[:3] == ["python", "-m", "jaxrl_hw.train"]
     again = flags.parse([*words[3:], "--run-dir", str(tmp_path / "again")])
     assert (again.net, again.ppo, again.cartpole) == (
