@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array, lax
 
+from jaxrl_hw.algos.annealing import adapt_rate, noise_bound
 from jaxrl_hw.algos.imitation import Guide, imitate
 from jaxrl_hw.algos.returns import gae
 from jaxrl_hw.config import NetConfig, PPOConfig
@@ -84,15 +85,7 @@ def make(
     optimizer = _optimizer(config)
 
     def init(key: Array) -> Learner:
-        key_policy, key_value, key_guide = jax.random.split(key, 3)
-        policy_params = nets.policy.init(key_policy, jnp.zeros(obs_size))
-        if guide is not None:
-            policy_params = imitate(nets.policy, policy_params, guide(), key_guide)
-        params = Params(
-            policy_params,
-            nets.value.init(key_value, jnp.zeros(critic_size)),
-            jnp.full(action_size, jnp.log(net.init_std), jnp.float32),
-        )
+        params = _fresh(nets, net.init_std, obs_size, critic_size, action_size, guide, key)
         stats = ObsStats(normalize.init(obs_size), normalize.init(critic_size))
         return Learner(params, optimizer.init(params), stats)
 
@@ -110,7 +103,7 @@ def make(
         before = learner.params.log_std
         loss = _make_loss(config, nets, learner.obs_stats, symmetry, before)
         params, opt_state, losses = _optimize(config, optimizer, loss, learner, samples, key)
-        bound = _noise_bound(config, net.init_std, opt_state.count)
+        bound = noise_bound(config, net.init_std, opt_state.count)
         params = params._replace(log_std=jnp.minimum(params.log_std, bound))
         stats = _take_in(learner.obs_stats, batch.obs)
         metrics = {name: value.mean() for name, value in losses.items()}
@@ -120,6 +113,24 @@ def make(
         return Learner(params, opt_state, stats), metrics
 
     return Algorithm("ppo", config.unroll, init, act, update, policy)
+
+
+def _fresh(
+    nets: _Nets,
+    init_std: float,
+    obs_size: int,
+    critic_size: int,
+    action_size: int,
+    guide: Callable[[], Guide] | None,
+    key: Array,
+) -> Params:
+    """Networks that know nothing but a guide's motion. Consumes key."""
+    key_policy, key_value, key_guide = jax.random.split(key, 3)
+    policy = nets.policy.init(key_policy, jnp.zeros(obs_size))
+    if guide is not None:
+        policy = imitate(nets.policy, policy, guide(), key_guide)
+    value = nets.value.init(key_value, jnp.zeros(critic_size))
+    return Params(policy, value, jnp.full(action_size, jnp.log(init_std), jnp.float32))
 
 
 def _take_in(stats: ObsStats, obs: Observation) -> ObsStats:
@@ -266,39 +277,4 @@ def _optimize(
 
     keys = jax.random.split(key, config.epochs)
     (params, opt_state), metrics = lax.scan(epoch, (learner.params, learner.opt_state), keys)
-    return params, _adapt(config, opt_state, metrics["kl"][-1].mean()), metrics
-
-
-def _adapt(config: PPOConfig, opt_state: Any, kl: Array) -> Any:
-    """Follow the KL divergence (Schulman et al. 2017, section 4, applied to the step size).
-
-    Once per iteration, by the last epoch's mean. Within an iteration the divergence starts at 0
-    whatever the rate: followed from minibatch to minibatch, the rate would swing up and down.
-    """
-    rate = opt_state.hyperparams["learning_rate"]
-    if config.lr_schedule == "adaptive":
-        up = jnp.where(kl < 0.5 * config.desired_kl, 1.2, 1.0)
-        factor = jnp.where(kl > 2.0 * config.desired_kl, 1.0 / 1.2, up).astype(rate.dtype)
-        rate = jnp.maximum(rate * factor, config.lr_min)
-    rate = jnp.minimum(rate, _ceiling(config, opt_state.count)).astype(rate.dtype)
-    return opt_state._replace(hyperparams={**opt_state.hyperparams, "learning_rate": rate})
-
-
-def _ceiling(config: PPOConfig, count: Array) -> Array:
-    """Upper bound of the rate after so many minibatches."""
-    top = config.lr_max if config.lr_schedule == "adaptive" else config.learning_rate
-    return jnp.asarray(top) * (1.0 - 0.9 * _annealed(config, count))
-
-
-def _noise_bound(config: PPOConfig, init_std: float, count: Array) -> Array:
-    """Upper bound of the policy's log standard deviation after so many minibatches."""
-    done = _annealed(config, count)
-    falling = (1.0 - done) * jnp.log(init_std) + done * jnp.log(config.end_std)
-    return jnp.where(done > 0.0, falling, jnp.inf)
-
-
-def _annealed(config: PPOConfig, count: Array) -> Array:
-    """How far the annealing is after so many minibatches, 0 to 1; 0 without one."""
-    if not config.anneal:
-        return jnp.zeros(())
-    return jnp.minimum(count / (config.epochs * config.minibatches * config.anneal), 1.0)
+    return params, adapt_rate(config, opt_state, metrics["kl"][-1].mean()), metrics

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -62,8 +63,8 @@ def test_every_shipped_policy_is_whole_small_and_for_its_robot(name):
     assert entry.evaluation["robot"] == name
     assert {"commands", "seed", "env_steps", "minutes", "hardware", "versions"} <= set(entry.origin)
     texts = [path.read_text() for path in entry.folder.glob("*.json*")]
-    for place in ("/home/", "/root/", "/tmp/", "/Users/"):
-        assert not any(place in text for text in [*texts, json.dumps(policy.meta)])
+    for text in [*texts, json.dumps(policy.meta)]:
+        assert not re.search(r"[\" ]/\w", text), "a path of the machine that made it"
 
 
 def test_a_finished_run_becomes_a_folder_of_the_zoo(make_zoo, cartpole_run, tmp_path, capsys):
