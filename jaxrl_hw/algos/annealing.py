@@ -13,8 +13,9 @@ from jaxrl_hw.config import PPOConfig
 def adapt_rate(config: PPOConfig, opt_state: Any, kl: Array) -> Any:
     """The optimizer's state with a rate that follows the KL divergence [].
 
-    As in Schulman et al. 2017, section 4, but with the step size in place of a penalty. Once per iteration, by the last epoch's mean. Within an iteration the divergence starts at 0
-    whatever the rate: followed from minibatch to minibatch, the rate would swing up and down.
+    As in Schulman et al. 2017, section 4, but with the step size in place of a penalty. Once per
+    iteration, by the last epoch's mean: within an iteration the divergence starts at 0 whatever the
+    rate, and followed from minibatch to minibatch the rate would swing up and down.
     """
     rate = opt_state.hyperparams["learning_rate"]
     if config.lr_schedule == "adaptive":
