@@ -171,12 +171,21 @@ class JoystickConfig:
     """Factor on joint armature, uniform per joint."""
     dry_friction: bool = True
     """Simulate the joints' dry friction; off, a physics step is a fifth cheaper."""
+    self_collision: bool = True
+    """Parts of the robot meet each other where its model has contact pairs for them; off, only
+    soles and floor do."""
     start_yaw: float = 3.1416
     """Largest heading at the start, rad, to either side."""
     start_joint: float = 0.1
     """Largest offset of a joint at the start, rad."""
     start_velocity: float = 0.3
     """Largest base velocity at the start, m/s and rad/s."""
+    ease_in: int = 0
+    """Iterations over which the penalties of tracking errors, of power and of moving while told
+    to stand grow from `ease_from` of their weights to all of them: first to walk, then to walk
+    well. 0: whole from the start."""
+    ease_from: float = 0.25
+    """Share of these penalties at the start."""
     reward: JoystickReward = field(default_factory=JoystickReward)
 
 
@@ -224,6 +233,10 @@ class Config:
     """Iterations between checkpoints."""
     keep: int = 3
     """Latest checkpoints kept, besides the best."""
+    keep_every: int = 0
+    """Every K-th iteration's checkpoint stays for good; 0: none."""
+    mirror: str = ""
+    """Folder, on a drive say, in which a copy of the run's folder is kept up; empty: none."""
     seed: int = 0
     """Seed of every random number of the run."""
     mem_fraction: float | str = "auto"

@@ -33,7 +33,7 @@ def make_task(config: Config) -> tuple[Task, Physics]:
             f"--timestep must divide the control step of {robot.control_dt} s, got {timestep}; "
             f"try {robot.control_dt / max(substeps, 1):g}"
         )
-    model = compile_model(robot.mjcf, timestep)
+    model = compile_model(robot.mjcf, timestep, self_collision=config.joystick.self_collision)
     name = robot.task if config.task == "auto" else config.task
     if not config.joystick.dry_friction:
         model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_FRICTIONLOSS)

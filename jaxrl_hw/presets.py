@@ -89,7 +89,8 @@ def _joystick(robot: str, feet: int) -> JoystickConfig:
         # 29 joints: arms and waist are held near home
         reward = replace(JoystickReward(), posture=-1.5)
         return replace(config, push_speed=1.0, reward=reward)
-    return config
+    # as in its source, where only soles have shapes that collide
+    return replace(config, self_collision=False)
 
 
 def _cartpole(config: Config) -> Config:

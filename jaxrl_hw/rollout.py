@@ -21,7 +21,8 @@ class Env(NamedTuple):
     """N environments of one task on one engine, as pure functions.
 
     reset(key) -> EnvState, every leaf [N, ...]
-    step(state, action [N, A], key) -> (EnvState, Transition), every leaf [N, ...]
+    step(state, action [N, A], key, iteration) -> (EnvState, Transition), every leaf [N, ...];
+        without an iteration rewards are weighed as at the end of a run
     """
 
     name: str
@@ -33,7 +34,7 @@ class Env(NamedTuple):
     control_dt: float  # s
     symmetry: Symmetry | None
     reset: Callable[[Array], Any]
-    step: Callable[[Any, Array, Array], tuple[Any, Transition]]
+    step: Callable[..., tuple[Any, Transition]]
     guide: Callable[[], Callable[[Array], tuple[Array, Array]]] | None = None
 
 
@@ -54,8 +55,10 @@ def make_vector_env(task: Task, physics: Physics, num_envs: int) -> Env:
         stagger = jax.vmap(lambda s, k: episode.stagger(task, s, k))
         return stagger(state, jax.random.split(key_stagger, num_envs))
 
-    def step(state: EnvState, action: Array, key: Array) -> tuple[EnvState, Transition]:
-        one = jax.vmap(lambda s, a, k: episode.step(task, physics, s, a, k))
+    def step(
+        state: EnvState, action: Array, key: Array, iteration: Array | None = None
+    ) -> tuple[EnvState, Transition]:
+        one = jax.vmap(lambda s, a, k: episode.step(task, physics, s, a, k, iteration))
         return one(state, action, jax.random.split(key, num_envs))
 
     return Env(
@@ -80,14 +83,19 @@ def init_rollout(env: Env, key: Array) -> RolloutState:
 
 
 def collect(
-    env: Env, algorithm: Algorithm, learner: Learner, state: RolloutState, key: Array
+    env: Env,
+    algorithm: Algorithm,
+    learner: Learner,
+    state: RolloutState,
+    key: Array,
+    iteration: Array | None = None,
 ) -> tuple[RolloutState, Batch, Metrics]:
     """Act in every environment for `algorithm.unroll` control steps. Consumes key."""
 
     def step(envs: Any, key: Array) -> tuple[Any, Any]:
         key_act, key_step = jax.random.split(key)
         action, extras = algorithm.act(learner, envs.obs, key_act)
-        after, moved = env.step(envs, action, key_step)
+        after, moved = env.step(envs, action, key_step, iteration)
         return after, (envs.obs, action, extras, moved)
 
     keys = jax.random.split(key, algorithm.unroll)

@@ -27,6 +27,9 @@ CONTACT_FORCE = 1.0
 """N: a foot that carries more than this is on the ground."""
 STANDING_SPEED = 0.05
 """A command slower than this (m/s, rad/s, as a norm) is to stand still."""
+SLOWEST = 0.2
+"""No slower command than this is drawn but to stand still: between the two a policy would have to
+turn from standing to stepping within a hair's breadth, and steps in place instead."""
 
 
 class JoystickState(NamedTuple):
@@ -90,6 +93,7 @@ def make(config: JoystickConfig, robot: Any, model: Any) -> Task:
         reset=lambda key: _reset(t, key),
         control=lambda state, action: _target(t, action),
         outcome=lambda *args: _outcome(t, *args),
+        ease=(lambda parts, i: rewards.eased(parts, i, config)) if config.ease_in else None,
         guide=lambda: gait.stepping_in_place(config, robot, model, t.body),
     )
 
@@ -261,9 +265,13 @@ def _observe(t: _Joystick, readings: observations.Readings, key: Array) -> Obser
 
 def _draw_command(c: JoystickConfig, u: Array) -> Array:
     """A command [3] from uniform numbers u [4]; the last decides whether it is to stand still."""
-    low = jnp.array([c.vx[0], c.vy[0], c.yaw_rate[0]], jnp.float32)
-    high = jnp.array([c.vx[1], c.vy[1], c.yaw_rate[1]], jnp.float32)
-    return jnp.where(u[3] < c.zero_command, 0.0, low + (high - low) * u[:3])
+    low = np.array([c.vx[0], c.vy[0], c.yaw_rate[0]], np.float32)
+    high = np.array([c.vx[1], c.vy[1], c.yaw_rate[1]], np.float32)
+    command = low + (high - low) * u[:3]
+    fastest = np.linalg.norm(np.maximum(np.abs(low), np.abs(high)))
+    slow = jnp.linalg.norm(command) < SLOWEST * min(1.0, float(fastest))
+    still = (u[3] < c.zero_command) | slow
+    return jnp.where(still, 0.0, command)
 
 
 def _is_standing(command: Array) -> Array:

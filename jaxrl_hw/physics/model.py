@@ -9,7 +9,11 @@ import numpy as np
 
 
 def compile_model(
-    mjcf: Path, timestep: float | None = None, *, visuals: bool = False
+    mjcf: Path,
+    timestep: float | None = None,
+    *,
+    visuals: bool = False,
+    self_collision: bool = True,
 ) -> mujoco.MjModel:
     """Compile an MJCF file.
 
@@ -18,15 +22,16 @@ def compile_model(
       timestep: physics step, s; None keeps the file's.
       visuals: keep geoms that collide with nothing. Dropping them shortens every physics step
         (their poses are computed each time) and is done only where masses do not come from them.
+      self_collision: keep the file's contact pairs, by which a robot's parts meet each other.
 
     Raises:
       ValueError: MuJoCo could not compile the file.
     """
-    model = _compile(mjcf, timestep, drop=())
+    model = _compile(mjcf, timestep, self_collision, drop=())
     if visuals:
         return model
     try:
-        lean = _compile(mjcf, timestep, drop=_visual_geoms(model))
+        lean = _compile(mjcf, timestep, self_collision, drop=_visual_geoms(model))
     except ValueError:  # a body whose mass is all in geoms that touch nothing
         return model
     same = np.array_equal(lean.body_mass, model.body_mass) and np.array_equal(
@@ -35,8 +40,13 @@ def compile_model(
     return lean if same else model
 
 
-def _compile(mjcf: Path, timestep: float | None, drop: tuple[int, ...]) -> mujoco.MjModel:
+def _compile(
+    mjcf: Path, timestep: float | None, self_collision: bool, drop: tuple[int, ...]
+) -> mujoco.MjModel:
     spec = mujoco.MjSpec.from_file(str(mjcf))
+    if not self_collision:
+        for pair in list(spec.pairs):
+            spec.delete(pair)
     for geom in [g for i, g in enumerate(spec.geoms) if i in drop]:
         spec.delete(geom)
     model = spec.compile()

@@ -228,6 +228,17 @@ def test_commands_are_drawn_in_their_ranges_and_some_say_stand_still() -> None:
     assert left.max() - left.min() > 250
 
 
+def test_no_command_is_drawn_between_standing_and_walking() -> None:
+    """A robot that is to be told slower speeds alone still gets them."""
+    for top, slowest in [(1.0, 0.2), (0.1, 0.2 * 0.1 * math.sqrt(3))]:
+        ranges = dict.fromkeys(("vx", "vy", "yaw_rate"), (-top, top))
+        config = replace(CALM, zero_command=0.0, **ranges)
+        task = many_outcomes(stage(config=config), 4096, command_left=jnp.int32(1)).task
+        speed = np.linalg.norm(np.asarray(task.command), axis=1)
+        assert np.any(speed == 0.0), "what is too slow is to stand still"
+        assert slowest <= speed[speed > 0].min() < 1.5 * slowest
+
+
 def test_a_command_stays_until_its_time_has_come() -> None:
     command = jnp.array([0.3, 0.1, -0.2])
     memory = {"command": command, "command_left": jnp.int32(2)}
@@ -424,3 +435,23 @@ def test_other_robots_step_and_stay_finite(robot: str, sizes: tuple[int, int, in
     assert not moved.nonfinite.any()
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((state.obs, moved.reward)))
     assert not moved.terminated.any()  # the home pose stands for 0.2 s
+
+
+def test_the_iteration_decides_how_much_power_costs_and_without_one_it_costs_all() -> None:
+    config = preset_config("g1_12dof")
+    config = replace(
+        config,
+        num_envs=4,
+        physics="native",
+        joystick=replace(config.joystick, ease_in=100, ease_from=0.25),
+    )
+    env = make_env(config)
+    state = jax.jit(env.reset)(jax.random.key(0))
+    step = jax.jit(env.step)
+    args = (state, jnp.ones((4, 12)), jax.random.key(1))
+    early, late = (step(*args, jnp.int32(i))[1].rewards for i in (0, 100))
+    whole = step(*args)[1].rewards
+    np.testing.assert_allclose(early["power"], 0.25 * whole["power"], rtol=1e-5)
+    np.testing.assert_allclose(late["power"], whole["power"], rtol=1e-5)
+    assert np.all(np.asarray(whole["power"]) < 0)
+    np.testing.assert_array_equal(early["foot_height"], whole["foot_height"])

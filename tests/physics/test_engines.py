@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from jaxrl_hw.config import Config
+from jaxrl_hw.config import Config, JoystickConfig
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.factory import make_task
 from jaxrl_hw.physics import make_physics
@@ -306,3 +306,21 @@ def test_an_unknown_engine_and_an_odd_timestep_are_refused_with_numbers() -> Non
         make_physics("bullet", model, 1)
     with pytest.raises(UserError, match=r"--timestep must divide the control step of 0\.02 s"):
         make_task(Config(robot="cartpole", physics="native", timestep=0.003))
+
+
+def test_without_self_collision_only_soles_meet_the_floor() -> None:
+    """The whole model keeps its legs apart; the task's may let them pass, as its source does."""
+    apart, free = (
+        make_task(replace(Config(robot="g1_12dof"), joystick=JoystickConfig(self_collision=on)))[1]
+        for on in (True, False)
+    )
+    assert apart.model.npair == 2
+    assert free.model.npair == 0
+    data = mujoco.MjData(free.model)
+    mujoco.mj_resetDataKeyframe(free.model, data, 0)
+    for side, inwards in (("left", -0.5), ("right", 0.5)):
+        data.joint(f"{side}_hip_roll_joint").qpos[:] = inwards
+    mujoco.mj_forward(free.model, data)
+    floor = free.model.geom("floor").id
+    assert all(floor in contact.geom for contact in data.contact)
+    np.testing.assert_array_equal(free.model.body_mass, apart.model.body_mass)

@@ -97,7 +97,7 @@ def test_touch_sensors_share_the_weight(robot):
 
 
 @pytest.mark.parametrize("name", ["g1", "g1_12dof"])
-def test_legs_cannot_pass_through_each_other(name):
+def test_legs_cannot_pass_through_each_other_in_the_whole_model(name):
     """Both hips roll inwards in the air: the guards meet and hold. (Pushed on for longer, the legs
     slide off each other and one swings past in front, as real ones would.)
     """
