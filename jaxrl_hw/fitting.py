@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-import math
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from jaxrl_hw import settings
+from jaxrl_hw.claiming import claimed
 from jaxrl_hw.config import Config
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.hardware import xla
 from jaxrl_hw.hardware.detect import refine
-from jaxrl_hw.origins import move_aside
 from jaxrl_hw.planning import Plan, make_plan
 from jaxrl_hw.sessions.run_dir import RunDir
 from jaxrl_hw.sessions.stop import StopRequest, parse_duration
+from jaxrl_hw.storage import is_saved
 from jaxrl_hw.telemetry.console import Console
 from jaxrl_hw.telemetry.jsonl import MetricsLog, read_columns
 from jaxrl_hw.telemetry.tensorboard import TensorBoardLog
 
 Row = dict[str, Any]
 Callback = Callable[[Row], bool | None]
+
+_DONE = ("goal", "callback")
+_MIRROR_S = {True: 600.0, False: 20.0}
+"""How long the end waits for the mirror: a run that is done, and one that was told to stop."""
 
 
 def fit(
@@ -42,16 +47,11 @@ def fit(
       jaxrl_hw.Run, with `ended` telling why it stopped.
 
     Raises:
-      UserError: the config cannot be used, or the run folder holds another run.
+      UserError: the config cannot be used, the run folder holds another run, or another process
+        trains in it.
       RunError: nothing could be restored, or the disk cannot be written.
     """
-    with console or Console() as console:
-        plan = make_plan(config)
-        folder = RunDir(plan.folder)
-        if plan.config.resume == "never":
-            move_aside(folder, console)
-        folder.prepare()
-        console.plan(plan.rows(), plan.warnings)
+    with console or Console() as console, claimed(config, console) as (plan, folder):
         limit = parse_duration(plan.config.time_limit) if plan.config.time_limit else None
         with StopRequest(limit) as stop:
             session = _Session(config, plan, folder, console, stop, callback)
@@ -70,33 +70,65 @@ class _Session:
     callback: Callback | None
 
     def run(self) -> Any:
-        config, folder = self.plan.config, self.folder
+        folder = self.folder
         self._import_jax()
         from jaxrl_hw.hardware.memory import MemoryWatch
-        from jaxrl_hw.sessions.checkpoint import Checkpoints
 
         self.memory = MemoryWatch(self.plan.hardware.platform)
         self.log = MetricsLog(folder.metrics_jsonl, self.console.warning)
-        with Checkpoints(folder.checkpoints, config.keep, self.console.warning) as self.saves:
+        with contextlib.ExitStack() as stack:
+            self._start_saving(stack)
             began, state, step = time.monotonic(), *self._prepare()
             if step is None:  # the goal is reached already: nothing to do, nothing to write
+                self._finish_mirror("goal")
                 return self._result(state, "goal")
             self._open(int(state.iteration))
             compiled_s = time.monotonic() - began
             self.board = TensorBoardLog(
                 folder.tensorboard,
-                config.tensorboard,
+                self.plan.config.tensorboard,
                 purge_step=int(state.iteration) + 1,
                 warn=self.console.warning,
             )
-            ended = "failed"
             first = int(state.iteration)
             try:
                 state, ended = self._iterate(state, step)
-            finally:
-                self.board.close()
-                self._close(first, ended, compiled_s)
+            except BaseException:
+                with contextlib.suppress(RunError):  # the first failure is the one to tell
+                    self._close(first, "failed", compiled_s)
+                raise
+            self._close(first, ended, compiled_s)
+            self._finish_mirror(ended)
         return self._result(state, ended)
+
+    def _start_saving(self, stack: contextlib.ExitStack) -> None:
+        """Open what writes beside the training, to be closed with `stack`."""
+        from jaxrl_hw.sessions.checkpoint import Checkpoints
+        from jaxrl_hw.sessions.mirror import Mirror
+
+        config, warn = self.plan.config, self.console.warning
+        self.mirror: Mirror | None = None
+        saves = Checkpoints(
+            self.folder.checkpoints,
+            config.keep,
+            warn,
+            keep_every=config.keep_every,
+            config=settings.to_dict(config),
+            on_saved=self._mirror_soon,
+        )
+        self.saves = stack.enter_context(saves)
+        if self.plan.mirror is not None:
+            renew = config.resume == "never"
+            mirror = Mirror(self.folder, self.plan.mirror, saves.shelf, warn, replace=renew)
+            self.mirror = stack.enter_context(mirror)
+
+    def _mirror_soon(self) -> None:
+        if self.mirror is not None:
+            self.mirror.request()
+
+    def _finish_mirror(self, ended: str) -> None:
+        if self.mirror is not None:
+            self.mirror.close(_MIRROR_S[ended in _DONE])
 
     def _import_jax(self) -> None:
         with self.console.compiling("loading jax"):
@@ -151,69 +183,49 @@ class _Session:
         self.log.truncate_after(iteration)
         self.folder.write_config(settings.to_dict(plan.config))
         self.folder.write_plan(plan.to_dict())
+        self._mirror_soon()
 
     def _iterate(self, state: Any, step: Any) -> tuple[Any, str]:
-        config = self.plan.config
-        iteration, saved = int(state.iteration), int(state.iteration)
-        ended, row, self.session_began = "goal", {}, time.monotonic()
-        before = self._wall_before()
+        from jaxrl_hw.metering import Meter, refuse_nonfinite
+
+        config, lock = self.plan.config, self.folder.lock
+        iteration, ended, row = int(state.iteration), "goal", {}
+        samples = self.env.num_envs * self.algorithm.unroll
+        self.meter = Meter(self.folder, self.memory, samples)
         while iteration < config.iterations:
-            began = time.monotonic()
+            self.meter.begin()
             state, metrics = step(state)
-            row = self._row(state, metrics, began, before)
+            row = self.meter.row(state, metrics)
             iteration += 1
-            self._refuse_nonfinite(row)
+            refuse_nonfinite(row)
+            if lock.lost:
+                lock.check()
             self.log.append(row)
             self.board.append(iteration, row)
             self.console.progress(self._shown(row))
             asked = self.callback is not None and self.callback(row) is True
-            if iteration % config.save_every == 0 and iteration < config.iterations:
+            if is_saved(config, iteration) and iteration < config.iterations:
+                lock.check()
                 self.saves.save(iteration, state, row)
-                saved = iteration
-            reason = "callback" if asked else self.stop.check(time.monotonic() - began)
+            reason = "callback" if asked else self.stop.check(self.meter.iteration_seconds)
             if reason and iteration < config.iterations:
                 ended = reason
                 break
-        if iteration > saved:
-            self.saves.save(iteration, state, row)
-        self.saves.wait()
+        self._save_last(iteration, state, row)
         return state, ended
 
-    def _refuse_nonfinite(self, row: Row) -> None:
-        """Stop before a ruined learner is saved over a good one."""
-        ruined = [k for k in ("loss/policy", "loss/value") if not math.isfinite(row.get(k, 0.0))]
-        if ruined:
+    def _save_last(self, iteration: int, state: Any, row: Row) -> None:
+        """Save, unless that is done, and make sure that it is on disk."""
+        self.folder.lock.check()
+        if not self.saves.has(iteration):
+            self.saves.save(iteration, state, row)
+        if not self.saves.has(iteration):
+            there = self.saves.iterations()
+            newest = f"of iteration {there[-1]:,}" if there else "none"
             raise RunError(
-                f"{' and '.join(ruined)} not finite at iteration {row['iteration']}; the last "
-                "checkpoint is from before: try a lower --ppo.learning-rate"
+                f"iteration {iteration:,} could not be saved in {self.folder.checkpoints}; the "
+                f"newest checkpoint is {newest}; make room there and run the same command again"
             )
-
-    def _wall_before(self) -> float:
-        """Training seconds of earlier sessions, so that wall_s goes on."""
-        if not self.folder.metrics_jsonl.exists():
-            return 0.0
-        walls = read_columns(self.folder.metrics_jsonl).get("wall_s", [])
-        return float(walls[-1] or 0.0) if walls else 0.0
-
-    def _row(self, state: Any, metrics: Any, began: float, before: float) -> Row:
-        """The iteration's row of metrics.jsonl; waits for the device."""
-        import jax
-
-        from jaxrl_hw.loop import total_steps
-
-        jax.block_until_ready(state)
-        seconds = time.monotonic() - began
-        values = {name: value.item() for name, value in jax.device_get(metrics).items()}
-        count = self.env.num_envs * self.algorithm.unroll
-        return {
-            "iteration": int(state.iteration),
-            "env_steps": total_steps(state.env_steps),
-            "wall_s": before + time.monotonic() - self.session_began,
-            "iterations_per_min": 60.0 / seconds,
-            "env_steps_per_s": count / seconds,
-            **values,
-            "memory_bytes": self.memory.read().peak,
-        }
 
     def _shown(self, row: Row) -> Row:
         shown = {**row, "goal": self.plan.config.iterations}
@@ -222,26 +234,34 @@ class _Session:
         return shown
 
     def _close(self, first: int, ended: str, compiled_s: float) -> None:
+        self.board.close()
+        self.saves.wait()
+        if self.folder.lock.lost:  # the folder is another process's now
+            return
         last = 0
         if self.folder.metrics_jsonl.exists():
             rows = read_columns(self.folder.metrics_jsonl).get("iteration", [])
             last = rows[-1] if rows else 0
         measured = self.memory.read()
-        self.folder.close_session(
-            {
-                "last_iteration": max(last, first),
-                "seconds": round(time.monotonic() - self.session_began, 3),
-                "compile_s": round(compiled_s, 3),
-                "ended": ended,
-            }
-        )
-        self.folder.write_plan(
-            {
-                **self.plan.to_dict(),
-                "measured_bytes": {"peak": measured.peak, "source": measured.source},
-                "compile_s": round(compiled_s, 3),
-            }
-        )
+        try:
+            self.folder.write_plan(
+                {
+                    **self.plan.to_dict(),
+                    "measured_bytes": {"peak": measured.peak, "source": measured.source},
+                    "compile_s": round(compiled_s, 3),
+                }
+            )
+        finally:
+            self.folder.close_session(
+                {
+                    "last_iteration": max(last, first),
+                    "seconds": round(self.meter.seconds, 3),
+                    "compile_s": round(compiled_s, 3),
+                    "save_s": round(self.saves.saved_s, 3),
+                    "save_blocked_s": round(self.saves.blocked_s, 3),
+                    "ended": ended,
+                }
+            )
 
     def _result(self, state: Any, ended: str) -> Any:
         from jaxrl_hw.run import Run, make_policy

@@ -17,7 +17,9 @@ from jaxrl_hw.errors import UserError, suggest
 from jaxrl_hw.policies.opening import origin_of
 from jaxrl_hw.presets import preset_config
 from jaxrl_hw.robots import get_robot
+from jaxrl_hw.sessions.copying import holder
 from jaxrl_hw.sessions.run_dir import RunDir
+from jaxrl_hw.storage import mirror_of
 
 _SHORT = re.compile(r"^--(?P<name>[\w.-]+)(?:=(?P<value>.*))?$", re.DOTALL)
 
@@ -66,7 +68,8 @@ def _base(argv: list[str], from_file: dict[str, Any]) -> Config:
         seed=int(seed) if seed.isdecimal() else 0,
     )
     fresh = preset_config(start.robot, start.preset, start.task, start.algo)
-    folder = RunDir(run_folder(start))
+    path = run_folder(start)
+    folder = holder(RunDir(path), mirror_of(named("mirror", ""), path))
     new = named("resume", "auto") == "never" or not folder.newest_checkpoint()
     saved = None if new else folder.read_config()
     if saved is None:

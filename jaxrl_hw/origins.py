@@ -15,7 +15,9 @@ from jaxrl_hw import settings
 from jaxrl_hw.config import Config
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.policies.opening import is_run, origin_of
-from jaxrl_hw.sessions.run_dir import RunDir, config_differences
+from jaxrl_hw.sessions.copying import holder
+from jaxrl_hw.sessions.run_dir import MISSING, RunDir, config_differences
+from jaxrl_hw.storage import mirror_of
 from jaxrl_hw.telemetry.console import Console
 from jaxrl_hw.telemetry.jsonl import read_rows
 
@@ -27,6 +29,8 @@ MAY_CHANGE = {
     "resume",
     "save_every",
     "keep",
+    "keep_every",
+    "mirror",
     "mem_fraction",
     "threads",
     "tensorboard",
@@ -39,14 +43,15 @@ MAY_CHANGE = {
 from, but num_envs, physics and precision, which a run may take up on another machine."""
 
 
-def continued(config: Config, folder: Path) -> tuple[Config, int]:
-    """The config of the run in the folder, if there is one to continue, and its iterations.
+def continued(config: Config, folder: Path) -> tuple[Config, int, Path]:
+    """The config of the run to continue, if there is one, its iterations, and where it is.
 
-    An "auto" number of environments is the run's own, so that it continues exactly.
+    It is in its folder, or in the mirror where the folder has no checkpoint. An "auto" number of
+    environments is the run's own, so that it continues exactly.
     """
-    run = RunDir(folder)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--run-dir must be a folder, but {folder} is a file; choose another")
+    run = holder(RunDir(folder), mirror_of(config.mirror, folder))
     saved, done = run.read_config(), run.newest_checkpoint()
     if done and run.metrics_jsonl.exists():
         read_rows(run.metrics_jsonl)  # a damaged file is told before anything is built or written
@@ -57,8 +62,8 @@ def continued(config: Config, folder: Path) -> tuple[Config, int]:
             _check_origin(config, folder)
         elif config.resume not in RESUME_WORDS:
             config = _branch(config)
-        return config, 0
-    _refuse_changes(saved, config, MAY_CHANGE, folder)
+        return config, 0, folder
+    _refuse_changes(saved, config, MAY_CHANGE, run.path)
     if config.iterations < done:
         raise UserError(
             f"--iterations {config.iterations} is below the {done} that are done in {folder}; "
@@ -66,7 +71,7 @@ def continued(config: Config, folder: Path) -> tuple[Config, int]:
         )
     # what a run started from is history: it need not be there any more, nor be given again
     config = replace(config, init_from=str(saved.get("init_from", "")))
-    return _same_envs(config, saved), done
+    return _same_envs(config, saved), done, run.path
 
 
 def _check_origin(config: Config, folder: Path) -> None:
@@ -107,7 +112,8 @@ _FORM = ("robot", "task", "algo", "net")
 
 def _refuse_changes(saved: Any, config: Any, may: set[str], folder: Path) -> None:
     now = settings.to_dict(config) if isinstance(config, Config) else config
-    changed = config_differences(saved, now, may)
+    # a setting that came with a later version was not there to be another one
+    changed = [c for c in config_differences(saved, now, may) if c[1] != MISSING]
     if not changed:
         return
     parts = [f"{key} was {_show(old)}, now {_show(new)}" for key, old, new in changed[:6]]
@@ -125,12 +131,12 @@ def _same_envs(config: Config, saved: dict[str, Any]) -> Config:
 
 
 def move_aside(run: RunDir, console: Console) -> None:
-    """Where a run is not to be continued, keep it under another name."""
-    if not run.newest_checkpoint():
-        return
+    """Keep a run that is not to be continued under another name; it must be claimed."""
     names = (run.path.with_name(f"{run.path.name}.{n}") for n in itertools.count(1))
     free = next(path for path in names if not path.exists())
     run.path.rename(free)
+    run.lock.abandon()
+    (free / run.session_open.name).unlink(missing_ok=True)
     console.message(f"the run that was in {run.path} is now in {free}")
 
 

@@ -15,6 +15,7 @@ from jaxrl_hw.hardware.xla import Setting
 from jaxrl_hw.origins import RESUME_WORDS, continued
 from jaxrl_hw.robots import get_robot
 from jaxrl_hw.sessions.run_dir import RunDir
+from jaxrl_hw.storage import Storage, mirror_of, storage
 from jaxrl_hw.telemetry import formats
 
 BOUNDS = {"cpu": (64, 4096), "gpu": (512, 4096), "tpu": (512, 4096)}
@@ -36,6 +37,9 @@ class Plan:
     iterations_done: int
     """Of the run that is continued; 0 for a new one."""
     warnings: tuple[str, ...]
+    storage: Storage
+    source: Path
+    """Where the run that is continued is: its folder, or the mirror that it is copied back from."""
 
     def rows(self) -> list[tuple[str, str]]:
         """The plan as names and values, for people."""
@@ -65,9 +69,25 @@ class Plan:
             ("memory", f"{formats.size(self.sizing.expected_bytes)} expected: {kept}"),
             ("XLA", ", ".join(f"{s.name}={_home(s.value)} ({s.origin})" for s in self._told())),
             ("run folder", str(self.folder)),
+            ("checkpoints", self._kept()),
+            *([("mirror", str(mirror.path))] if (mirror := self.mirror) else []),
             ("start", self._start()),
             ("goal", goal + limit),
         ]
+
+    @property
+    def mirror(self) -> RunDir | None:
+        """The run's folder in the mirror, None without a mirror."""
+        return mirror_of(self.config.mirror, self.folder)
+
+    def _kept(self) -> str:
+        c, s = self.config, self.storage
+        every = f", one every {c.keep_every:,} iterations" if c.keep_every else ""
+        free = f"; {formats.size(s.free_bytes)} free" if s.free_bytes is not None else ""
+        return (
+            f"{formats.size(s.checkpoint_bytes)} each, up to {s.kept:,} kept (the last {c.keep}, "
+            f"the best{every}): {formats.size(s.total_bytes)}{free}"
+        )
 
     def _told(self) -> list[Setting]:
         """The settings that bear on memory and speed."""
@@ -75,7 +95,8 @@ class Plan:
 
     def _start(self) -> str:
         if self.iterations_done:
-            return f"continues after iteration {self.iterations_done:,}"
+            copied = f", copied back from {self.source}" if self.source != self.folder else ""
+            return f"continues after iteration {self.iterations_done:,}{copied}"
         if self.config.resume not in RESUME_WORDS:
             return f"new run, from {self.config.resume}"
         if self.config.init_from:
@@ -93,6 +114,7 @@ class Plan:
             "num_envs": self.config.num_envs,
             "reasons": list(self.sizing.reasons),
             "budget_bytes": self.sizing.budget_bytes,
+            "disk": self.storage.to_dict(),
             "predicted_bytes": {**self.memory, "total": self.sizing.expected_bytes},
             "candidates": [candidate._asdict() for candidate in self.sizing.candidates],
             "xla": [setting._asdict() for setting in self.xla],
@@ -139,7 +161,7 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
         notes.append("MJX runs on the CPU here, many times slower than --physics native")
     config = replace(config, physics=engine)
     folder = run_folder(config)
-    config, done = continued(config, folder)
+    config, done, source = continued(config, folder)
     memory = footprint.need(config)
     chosen = _size(config, hardware, memory.total)
     config = replace(config, num_envs=chosen.num_envs)
@@ -153,6 +175,8 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
     late = [s.name for s in applied if s.origin == "too late"]
     if late:
         notes.append(f"jax was already imported: {', '.join(late)} cannot be set any more")
+    disk = storage(config, chosen.num_envs, folder)
+    notes += _disk_notes(config, disk, folder)
     return Plan(
         config=config,
         hardware=hardware,
@@ -162,7 +186,22 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
         xla=tuple(applied),
         iterations_done=done,
         warnings=tuple(notes),
+        storage=disk,
+        source=source,
     )
+
+
+def _disk_notes(config: Config, disk: Storage, folder: Path) -> list[str]:
+    notes = []
+    if disk.is_tight:
+        notes.append(
+            f"the checkpoints will need {formats.size(disk.total_bytes)}, and "
+            f"{formats.size(disk.free_bytes)} is free in {folder}; use a lower --keep"
+        )
+    mirror = Path(config.mirror).expanduser()
+    if config.mirror and not mirror.is_dir() and not mirror.parent.is_dir():
+        notes.append(f"--mirror {mirror}: {mirror.parent} is not there (is the drive mounted?)")
+    return notes
 
 
 def _size(config: Config, hardware: Hardware, need: sizing.MemoryNeed) -> sizing.Sizing:

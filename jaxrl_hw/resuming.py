@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from jaxrl_hw.factory import make_algorithm, make_env
-from jaxrl_hw.loop import init_train_state, state_form
+from jaxrl_hw.loop import init_train_state
 from jaxrl_hw.origins import RESUME_WORDS
 from jaxrl_hw.planning import Plan
 from jaxrl_hw.rollout import Env
-from jaxrl_hw.run import saved_num_envs
+from jaxrl_hw.run import form_for, saved_num_envs
 from jaxrl_hw.sessions.checkpoint import Checkpoints, restore_from
+from jaxrl_hw.sessions.copying import repair
+from jaxrl_hw.sessions.reading import AllDamagedError
+from jaxrl_hw.sessions.run_dir import RunDir
 from jaxrl_hw.telemetry.console import Console
 from jaxrl_hw.types import Algorithm, TrainState
+
+Restore = Callable[[Any], Any]
+"""A function from the form of a state to (state, iteration); None where nothing is saved."""
 
 
 def restore_state(
@@ -23,12 +28,21 @@ def restore_state(
 ) -> TrainState | None:
     """The newest whole checkpoint of the plan's run, or the one it starts from; None without one.
 
+    Where every checkpoint in the run's folder is damaged, they are replaced by the mirror's.
+
     Raises:
-      UserError: a checkpoint of another form.
-      RunError: every checkpoint is damaged.
+      UserError: a checkpoint of another form, or a newer version's.
+      RunError: every checkpoint is damaged, in the mirror as well.
     """
     resume = plan.config.resume
     if plan.iterations_done:
+        try:
+            return _read(plan, env, algorithm, plan.folder, saves.restore, console)
+        except AllDamagedError:
+            if plan.mirror is None or not plan.mirror.newest_checkpoint():
+                raise
+            mirror = plan.mirror
+        _repair(plan, mirror, env, algorithm, saves, console)
         return _read(plan, env, algorithm, plan.folder, saves.restore, console)
     if resume in RESUME_WORDS:
         return None
@@ -43,19 +57,45 @@ def restore_state(
     return state
 
 
+def _repair(
+    plan: Plan,
+    mirror: RunDir,
+    env: Env,
+    algorithm: Algorithm,
+    saves: Checkpoints,
+    console: Console,
+) -> None:
+    """Put the mirror's whole checkpoints in the place of damaged ones."""
+    with Checkpoints(mirror.checkpoints, warn=console.warning) as theirs:
+        # read first: what is damaged there as well must not replace anything
+        _read(plan, env, algorithm, mirror.path, theirs.restore, Console(io.StringIO()))
+        whole = [n for n in theirs.iterations() if n not in theirs.shelf.damaged]
+    repair(mirror, saves.shelf, whole)
+    console.message(
+        f"copied back from the mirror {mirror.path}: {len(whole)} checkpoints, "
+        f"the newest of iteration {whole[-1]:,}"
+    )
+
+
 def _read(
     plan: Plan,
     env: Env,
     algorithm: Algorithm,
     source: Path,
-    restore: Callable[[Any], Any],
+    restore: Restore,
     console: Console,
 ) -> TrainState | None:
     """A checkpoint's state, with environments made anew where their number has changed."""
     config = plan.config
-    theirs = saved_num_envs(source) or env.num_envs
-    then = env if theirs == env.num_envs else make_env(replace(config, num_envs=theirs))
-    found = restore(state_form(then, make_algorithm(config, then)))
+    usual = saved_num_envs(source) or env.num_envs
+    theirs = usual
+
+    def form(saved: dict[str, Any]) -> TrainState:
+        nonlocal theirs
+        theirs = int(saved.get("num_envs", usual))
+        return form_for(config, env, algorithm, theirs)
+
+    found = restore(form)
     if found is None:
         return None
     state: TrainState = found[0]

@@ -15,6 +15,7 @@ from jaxrl_hw.errors import UserError
 from jaxrl_hw.factory import make_algorithm, make_env
 from jaxrl_hw.loop import state_form
 from jaxrl_hw.presets import preset_config
+from jaxrl_hw.rollout import Env
 from jaxrl_hw.sessions.checkpoint import Checkpoints
 from jaxrl_hw.sessions.run_dir import RunDir
 from jaxrl_hw.telemetry.jsonl import read_columns
@@ -72,6 +73,15 @@ def saved_num_envs(source: Path) -> int | None:
     return None
 
 
+def form_for(config: Config, env: Env, algorithm: Algorithm, num_envs: int) -> TrainState:
+    """The form of a state of the same run with another number of environments."""
+    if num_envs == env.num_envs:
+        return state_form(env, algorithm)
+    other = replace(config, num_envs=num_envs)
+    then = make_env(other)
+    return state_form(then, make_algorithm(other, then))
+
+
 def load_run(folder: str | Path, iteration: int | None = None) -> Run:
     """A run from its folder, at its newest whole checkpoint or the one named.
 
@@ -83,8 +93,12 @@ def load_run(folder: str | Path, iteration: int | None = None) -> Run:
     config = saved_config(folder)
     env = make_env(config)
     algorithm = make_algorithm(config, env)
+
+    def form(saved: dict[str, Any]) -> TrainState:
+        return form_for(config, env, algorithm, int(saved.get("num_envs", env.num_envs)))
+
     with Checkpoints(run.checkpoints, keep=config.keep) as checkpoints:
-        found = checkpoints.restore(state_form(env, algorithm), iteration)
+        found = checkpoints.restore(form, iteration)
     if found is None:
         raise UserError(f"no checkpoint in {run.path} yet: train it first")
     metrics = read_columns(run.metrics_jsonl) if run.metrics_jsonl.exists() else {}

@@ -31,6 +31,7 @@ AT_LEAST = {
     "iterations": 1,
     "save_every": 1,
     "keep": 1,
+    "keep_every": 0,
     "seed": 0,
     "threads": 0,
     "timestep": 0.0,

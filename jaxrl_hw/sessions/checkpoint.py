@@ -6,19 +6,24 @@ import logging
 import math
 import os
 import shutil
+import threading
+import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent import futures
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
-from jaxrl_hw.errors import RunError, UserError
-from jaxrl_hw.sessions import leaves, orbax_io
+from jaxrl_hw.errors import UserError
+from jaxrl_hw.sessions import formats, leaves, orbax_io, reading
+from jaxrl_hw.sessions.reading import Template, Warn
 from jaxrl_hw.sessions.retention import Shelf
 
-Warn = Callable[[str], None]
-
 _BEST_BY = "episode_return"
+
+_PATIENCE_S = 1.0
+"""A save waits for those before it only as long as the writing has gone on for less than this: on a
+usual disk every save of the shortest iterations is written, and on a slow one nobody waits."""
 
 
 def log_warning(message: str) -> None:
@@ -26,24 +31,50 @@ def log_warning(message: str) -> None:
     logging.getLogger("jaxrl_hw").warning(message)
 
 
+class _Job(NamedTuple):
+    iteration: int
+    arrays: leaves.Arrays
+    meta: formats.Meta
+
+
 class Checkpoints:
     """The folder `checkpoints/<iteration>/`, and one thread that writes into it.
 
     directory: created at the first save.
     keep: how many of the latest stay; the one with the best `episode_return` stays besides.
+    keep_every: those of every so many iterations stay as well; 0 for none.
     warn: told of failed saves (from the writing thread, at once) and of damaged checkpoints.
+    config: the run's settings, saved with every checkpoint.
+    on_saved: called in the writing thread after every checkpoint that is on disk.
     """
 
     def __init__(
-        self, directory: str | os.PathLike[str], keep: int = 3, warn: Warn = log_warning
+        self,
+        directory: str | os.PathLike[str],
+        keep: int = 3,
+        warn: Warn = log_warning,
+        *,
+        keep_every: int = 0,
+        config: Mapping[str, Any] | None = None,
+        on_saved: Callable[[], None] | None = None,
     ) -> None:
         if keep < 1:
             raise UserError(f"--keep must be at least 1, got {keep}")
-        self._shelf = Shelf(Path(directory), keep)
+        self.shelf = Shelf(Path(directory), keep, keep_every)
+        self.blocked_s = 0.0
+        """Seconds that `save` has held up the training."""
+        self.saved_s = 0.0
+        """Seconds spent writing, beside the training."""
         self._warn = warn
-        self._settled: set[int] = set()  # on disk exactly as this run has them
-        self._pending: Future[None] | None = None
-        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
+        self._config = dict(config or {})
+        self._on_saved = on_saved
+        self._lock = threading.Lock()  # of the two below
+        self._settled: set[int] = set()  # on disk exactly as this run has them, or to be
+        self._waiting: _Job | None = None
+        self._left_out = 0
+        self._busy_since = 0.0
+        self._last: futures.Future[None] | None = None
+        self._worker = futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
         self._worker.submit(orbax_io.load_orbax)  # seconds, hidden behind the first compilation
 
     def __enter__(self) -> Checkpoints:
@@ -62,26 +93,55 @@ class Checkpoints:
     ) -> bool:
         """Copy the state to the host, then write it in the background; False if it is on disk.
 
-        Blocks for the copy, and for the previous save where that is still being written. When it
-        returns the state may be donated. An iteration that this object has saved or restored is
-        not written again, unless with `force`; one left by an earlier session is replaced, the old
-        one staying until the new one is complete. Failing to write is a warning, not an exception.
+        Blocks for the copy, and where writing has begun within a second for that as well. When it
+        returns the state may be donated. Where the disk is so slow that an earlier save still waits
+        for its turn, this one takes its place, with a warning: two copies are held at most. An
+        iteration that this object has saved or restored is not written again, unless with `force`;
+        one left by an earlier session is replaced, the old one staying until the new one is
+        complete. Failing to write is a warning, not an exception.
         """
-        self.wait()
-        if iteration in self._settled and not force:
-            return False
+        began = time.monotonic()
+        with self._lock:
+            if iteration in self._settled and not force:
+                return False
+        if self._last is not None:
+            futures.wait([self._last], timeout=max(0.0, self._busy_since + _PATIENCE_S - began))
         arrays, description = leaves.to_arrays(state)
-        score = _number(metrics.get(_BEST_BY))
-        meta = {"iteration": int(iteration), _BEST_BY: score, "leaves": description}
-        self._settled.add(iteration)
-        self._pending = self._worker.submit(self._write, iteration, arrays, meta)
+        meta = {
+            "iteration": int(iteration),
+            _BEST_BY: _number(metrics.get(_BEST_BY)),
+            "config": self._config,
+            "leaves": description,
+        }
+        self._hand_over(_Job(iteration, arrays, meta))
+        self.blocked_s += time.monotonic() - began
         return True
+
+    def _hand_over(self, job: _Job) -> None:
+        with self._lock:
+            left_out, self._waiting = self._waiting, job
+            if left_out is None:
+                if self._last is None or self._last.done():
+                    self._busy_since = time.monotonic()
+                self._last = self._worker.submit(self._write_waiting)
+            else:
+                self._settled.discard(left_out.iteration)
+            self._settled.add(job.iteration)
+        if left_out is None:
+            return
+        self._left_out += 1
+        if self._left_out & (self._left_out - 1) == 0:  # 1, 2, 4, 8: a slow disk stays slow
+            self._warn(
+                f"checkpoint {left_out.iteration} is left out: the disk is slow, one before it is "
+                f"still being written; {job.iteration} is saved in its place "
+                f"({self._left_out} left out so far)"
+            )
 
     def wait(self) -> None:
         """Block until what was saved is on disk, or its failure has been told."""
-        if self._pending is not None:
-            self._pending.result()
-            self._pending = None
+        if self._last is not None:
+            self._last.result()
+            self._last = None
 
     def close(self) -> None:
         """Finish writing and end the thread; nothing can be saved afterwards."""
@@ -90,123 +150,83 @@ class Checkpoints:
 
     def iterations(self) -> list[int]:
         """Iterations of the complete checkpoints, oldest first."""
-        return self._shelf.iterations()
+        return self.shelf.iterations()
 
     def best(self) -> int | None:
         """The iteration of the highest `episode_return` among the checkpoints, None without one."""
-        return self._shelf.best()
+        return self.shelf.best()
 
-    def restore(self, template: Any, iteration: int | None = None) -> tuple[Any, int] | None:
+    def has(self, iteration: int) -> bool:
+        """Whether the checkpoint that this object saved or restored is on disk; waits for it."""
+        self.wait()
+        return iteration in self._settled and iteration in self.iterations()
+
+    def restore(self, template: Template, iteration: int | None = None) -> tuple[Any, int] | None:
         """Read the newest checkpoint that is whole, or the one of `iteration`.
 
-        template: a state, or its jax.ShapeDtypeStructs, of the form to be restored.
+        template: a state, its jax.ShapeDtypeStructs, or a function that makes one of these from the
+        settings that the checkpoint was saved with.
         Returns (state, iteration), or None where there is no checkpoint. Damaged ones are told to
-        `warn`, passed over and left on disk. Raises UserError where the form differs or the
-        iteration is not there, RunError where none is whole.
+        `warn`, passed over and left on disk; what is restored stays as long as this object lives.
+        Raises UserError where the form differs, a newer version wrote it or the iteration is not
+        there, reading.AllDamagedError where none is whole.
         """
         self.wait()
-        there = self.iterations()
-        if iteration is not None:
-            if iteration not in there:
-                names = ", ".join(map(str, there)) or "none"
-                raise UserError(f"no checkpoint of iteration {iteration}: there are {names}")
-            there = [iteration]
-        if not there:
-            return None
-        damaged: list[str] = []
-        for number in reversed(there):
-            folder = self._shelf.folder(number)
-            try:
-                state = self._read(folder, template)
-            except leaves.DamagedError as error:
-                damaged.append(str(folder))
-                self._shelf.damaged.add(number)
-                self._warn(f"checkpoint {folder} is damaged and passed over: {error}")
-                continue
-            self._settled.add(number)
-            return state, number
-        raise RunError(
-            f"no checkpoint could be restored, these are damaged: {', '.join(damaged)}; "
-            "restore one from a copy, or start anew with --resume never"
-        )
+        found = reading.read_newest(self.shelf, template, iteration, self._warn)
+        if found is not None:
+            self._settled.add(found[1])
+            self.shelf.hold(found[1])
+        return found
 
-    def _read(self, folder: Path, template: Any) -> Any:
-        # In the worker: Orbax runs an event loop, and in a notebook the main thread has its own.
-        return self._worker.submit(read_checkpoint, folder, template).result()
-
-    def _write(self, iteration: int, arrays: leaves.Arrays, meta: dict[str, Any]) -> None:
+    def _write_waiting(self) -> None:
+        with self._lock:
+            job, self._waiting = self._waiting, None
+        if job is None:
+            return
+        began = time.monotonic()
         try:
-            leaves.add_checksums(arrays, meta["leaves"])
-            self._shelf.put(iteration, lambda folder: orbax_io.write(folder, arrays, meta))
-            self._shelf.tidy()
+            leaves.add_checksums(job.arrays, job.meta["leaves"])
+            meta = formats.seal(job.meta)
+            self.shelf.put(job.iteration, lambda folder: orbax_io.write(folder, job.arrays, meta))
         except Exception as error:  # whatever it is, the training goes on
-            if iteration not in self._shelf.iterations():
-                self._settled.discard(iteration)
+            with self._lock:
+                self._settled.discard(job.iteration)
             self._warn(
-                f"CHECKPOINT {iteration} WAS NOT SAVED in {self._shelf.directory}: "
-                f"{_first_line(error)}{self._space_left()}; the training goes on"
+                f"CHECKPOINT {job.iteration} WAS NOT SAVED in {self.shelf.directory}: "
+                f"{reading.first_line(error)}{self._space_left()}; the training goes on"
             )
+            return
+        finally:
+            self.saved_s += time.monotonic() - began
+        self._after_writing()
+
+    def _after_writing(self) -> None:
+        try:
+            self.shelf.tidy()
+        except OSError as error:
+            self._warn(f"old checkpoints could not be removed: {reading.first_line(error)}")
+        if self._on_saved is not None:
+            self._on_saved()
 
     def _space_left(self) -> str:
         try:
-            free = shutil.disk_usage(self._shelf.directory).free
+            free = shutil.disk_usage(self.shelf.directory).free
         except OSError:
             return ""
         return f" ({free / 1e9:.2f} GB free on that disk)"
 
 
-def read_checkpoint(folder: Path, template: Any) -> Any:
-    """One checkpoint as a state of `template`'s form.
-
-    Raises UserError where the form differs, leaves.DamagedError where it cannot be read whole.
-    """
-    try:
-        meta = orbax_io.read_meta(folder)
-        leaves.check_same(meta["leaves"], template, str(folder))
-        return leaves.from_arrays(orbax_io.read_arrays(folder), meta["leaves"], template)
-    except (UserError, leaves.DamagedError):
-        raise
-    except Exception as error:  # damaged files fail in every way there is
-        raise leaves.DamagedError(_first_line(error)) from error
-
-
 def restore_from(
-    path: str | os.PathLike[str], template: Any, warn: Warn = log_warning
+    path: str | os.PathLike[str], template: Template, warn: Warn = log_warning
 ) -> tuple[Any, int]:
     """Read (state, iteration) from what the user names: a run, its checkpoints, or one of these.
 
     Of several the newest whole one is taken; nothing is written. Raises UserError where there is no
     checkpoint or its form differs from `template`, RunError where all are damaged.
     """
-    folder = Path(path).expanduser()
-    what = "a run, its checkpoints folder, or one checkpoint in it"
-    if not folder.is_dir():
-        state = "is a file" if folder.exists() else "does not exist"
-        raise UserError(f"no checkpoint to start from: {folder} {state}; allowed is {what}")
-    if orbax_io.is_checkpoint(folder):
-        return _restore_one(folder, template)
-    inside = folder / "checkpoints"
-    with Checkpoints(inside if inside.is_dir() else folder, warn=warn) as checkpoints:
-        found = checkpoints.restore(template)
-    if found is None:
-        raise UserError(f"no checkpoint to start from in {folder}; allowed is {what}")
-    return found
-
-
-def _restore_one(folder: Path, template: Any) -> tuple[Any, int]:
-    with ThreadPoolExecutor(max_workers=1) as worker:
-        try:
-            state = worker.submit(read_checkpoint, folder, template).result()
-        except leaves.DamagedError as error:
-            raise RunError(f"checkpoint {folder} is damaged: {error}") from error
-    return state, int(orbax_io.read_meta(folder)["iteration"])
+    return reading.restore_from(Path(path).expanduser(), template, warn)
 
 
 def _number(value: Any) -> float | None:
     number = float("nan") if value is None else float(value)
     return number if math.isfinite(number) else None
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0][:300]

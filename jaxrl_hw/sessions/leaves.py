@@ -62,17 +62,23 @@ def check_same(description: Description, template: Any, source: str) -> None:
         )
 
 
-def from_arrays(arrays: Mapping[str, Any], description: Description, template: Any) -> Any:
+def verified(arrays: Mapping[str, Any], description: Description) -> Arrays:
+    """The arrays that a description names, as they were written.
+
+    Raises DamagedError where one is missing or its checksum does not agree.
+    """
+    return {name: _checked(name, arrays, entry) for name, entry in description.items()}
+
+
+def from_arrays(arrays: Arrays, description: Description, template: Any) -> Any:
     """The state in `template`'s structure, as uncommitted arrays on the default device.
 
-    They have no weak type, so a jitted function sees what it has compiled for. Raises DamagedError
-    where a checksum does not agree.
+    They have no weak type, so a jitted function sees what it has compiled for.
     """
     names, treedef = list(_named(template)), jax.tree_util.tree_structure(template)
     leaves = []
     for name, leaf in zip(names, jax.tree_util.tree_leaves(template), strict=True):
-        entry = description[name]
-        array = _checked(name, arrays, entry)
+        entry, array = description[name], arrays[name]
         if "impl" in entry:
             leaves.append(jax.random.wrap_key_data(jnp.array(array), impl=entry["impl"]))
         elif isinstance(leaf, (bool, int, float, complex)):

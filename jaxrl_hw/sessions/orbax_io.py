@@ -12,29 +12,48 @@ import logging
 import shutil
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from jaxrl_hw.sessions.leaves import Arrays
+from jaxrl_hw.sessions.formats import Meta, unseal
+from jaxrl_hw.sessions.leaves import Arrays, DamagedError
 
 _STATE, _META = "state", "meta"
 
 
 def load_orbax() -> Any:
-    """The orbax.checkpoint module, with its reports of every step silenced."""
+    """The orbax.checkpoint module, with its reports of every step and every failure silenced.
+
+    What fails is raised as well, and told by whoever called.
+    """
     logger = logging.getLogger("absl")
+    logger.addFilter(_is_no_echo)  # adding it again does nothing
     if logger.getEffectiveLevel() < logging.WARNING or logger.level == logging.NOTSET:
         logger.setLevel(logging.WARNING)
+    # What is left undone when a file turns out to be damaged; the damage itself is told.
+    warnings.filterwarnings("ignore", r"coroutine '\w*Handler\.\w+' was never awaited")
+    logging.getLogger("asyncio").addFilter(_is_no_echo)
     import orbax.checkpoint as ocp
 
     return ocp
 
 
-def write(folder: Path, arrays: Arrays, meta: dict[str, Any]) -> None:
-    """Write a new checkpoint; on failure nothing of it is left. Raises whatever Orbax raises."""
+def _is_no_echo(record: logging.LogRecord) -> bool:
+    """False for a failure in one of Orbax's threads, written to a log with its trace."""
+    text = record.getMessage()
+    echo = "was never retrieved" in text and "tensorstore" in text
+    return not echo and "_SignalingThread.run() raised" not in text
+
+
+def write(folder: Path, arrays: Arrays, meta: Meta) -> None:
+    """Write a new checkpoint; on failure nothing of it is left. Raises whatever Orbax raises.
+
+    meta: the description as `formats.seal` made it.
+    """
     ocp = load_orbax()
     # Orbax refuses arrays without elements; the description in `meta` is enough to rebuild them.
     filled = {name: array for name, array in arrays.items() if array.size > 0}
@@ -84,12 +103,17 @@ def _checkpointer(ocp: Any) -> Iterator[Any]:
         sys.unraisablehook = usual
 
 
-def read_meta(folder: Path) -> dict[str, Any]:
-    """The checkpoint's description, read without Orbax. Raises OSError or ValueError."""
-    meta = json.loads((folder / _META / "metadata").read_text(encoding="utf-8"))
-    if not isinstance(meta, dict) or not isinstance(meta.get("leaves"), dict):
-        raise ValueError("its description is incomplete")
-    return meta
+def read_meta(folder: Path) -> Meta:
+    """The checkpoint's description, in the format it was written in; read without Orbax.
+
+    Raises OSError, DamagedError, or UserError where a newer version wrote it.
+    """
+    try:
+        text = (folder / _META / "metadata").read_text(encoding="utf-8")
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DamagedError("its description is not JSON") from error
+    return unseal(value)
 
 
 def is_checkpoint(folder: Path) -> bool:

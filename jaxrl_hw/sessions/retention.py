@@ -6,25 +6,36 @@ import contextlib
 import os
 import re
 import shutil
+import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from jaxrl_hw.errors import UserError
 from jaxrl_hw.sessions import orbax_io
+from jaxrl_hw.sessions.leaves import DamagedError
 
-_LEFTOVER = re.compile(r"\d+\.(new|old|new\.orbax-checkpoint-tmp.*|orbax-checkpoint-tmp.*)")
+_LEFTOVER = re.compile(r"\d+\.(new|old|(new\.)?([0-9a-f]+\.copy|orbax-checkpoint-tmp.*))")
 
 
 class Shelf:
-    """Complete checkpoints, one folder each, named by their iteration."""
+    """Complete checkpoints, one folder each, named by their iteration.
 
-    def __init__(self, directory: Path, keep: int) -> None:
+    keep: how many of the latest stay, and the one with the best score besides.
+    keep_every: those of every so many iterations stay too; 0 for none.
+    """
+
+    def __init__(self, directory: Path, keep: int = 3, keep_every: int = 0) -> None:
         self.directory = directory
         self.damaged: set[int] = set()
         """Found damaged: neither counted nor deleted, but replaced when their turn comes again."""
         self._keep = keep
+        self._keep_every = keep_every
         self._born = time.time()
         self._scores: dict[int, float | None] = {}
+        self._held: Counter[int] = Counter()
+        self._guard = threading.Lock()  # between what is deleted and what is taken into use
 
     def folder(self, iteration: int) -> Path:
         """Where the checkpoint of an iteration is, or would be."""
@@ -43,6 +54,12 @@ class Shelf:
         """The iteration with the highest score, the newest of equals."""
         scored = [(s, n) for n in self._sound() if (s := self._score(n)) is not None]
         return max(scored)[1] if scored else None
+
+    def is_sound(self, iteration: int) -> bool:
+        """Whether nothing is known against a checkpoint, after a look at its description."""
+        self._scores.pop(iteration, None)
+        self._score(iteration)
+        return iteration not in self.damaged
 
     def put(self, iteration: int, write: Callable[[Path], None]) -> None:
         """Let `write` make the folder of an iteration; one of that name stays until it has."""
@@ -63,18 +80,65 @@ class Shelf:
         self.damaged.discard(iteration)
         self._scores.pop(iteration, None)
 
+    @contextlib.contextmanager
+    def holding(self, iteration: int) -> Iterator[Path]:
+        """Keep a checkpoint from being deleted for a while; gives its folder, which may be gone."""
+        self.hold(iteration)
+        try:
+            yield self.folder(iteration)
+        finally:
+            with self._guard:
+                self._held[iteration] -= 1
+
+    def hold(self, iteration: int) -> None:
+        """Keep a checkpoint from being deleted as long as this object lives."""
+        with self._guard:
+            self._held[iteration] += 1
+
     def tidy(self) -> None:
-        """Delete all but the latest `keep` and the best, and what crashed writers have left."""
-        sound = self._sound()
-        kept = {*sound[-self._keep :], self.best()}
-        for iteration in sound:
-            if iteration not in kept:
-                self._delete(iteration)
+        """Delete what need not stay, and sweep.
+
+        What stays: the latest `keep`, the best, those of every `keep_every`, and those in use.
+        """
+        best, sound = self.best(), self._sound()
+        for iteration in sound[: -self._keep]:
+            permanent = self._keep_every > 0 and iteration % self._keep_every == 0
+            if iteration != best and not permanent:
+                self.delete(iteration)
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Delete what crashed writers have left."""
+        if not self.directory.is_dir():
+            return
         for entry in list(os.scandir(self.directory)):
             # Older than this process's work: a folder in the making by another one is younger.
             with contextlib.suppress(OSError):
                 if _LEFTOVER.fullmatch(entry.name) and entry.stat().st_mtime < self._born:
                     shutil.rmtree(entry.path, ignore_errors=True)
+
+    def recover(self) -> None:
+        """Finish what a writer that was killed between the two renames of `put` has left.
+
+        For the run's only writer, before it looks which checkpoints there are.
+        """
+        for new in self.directory.glob("*.new"):
+            folder = new.with_suffix("")
+            if folder.name.isdecimal() and not folder.exists():
+                with contextlib.suppress(OSError):
+                    new.rename(folder)  # it has this name only when it is complete
+
+    def delete(self, iteration: int) -> bool:
+        """Delete a checkpoint, unless it is in use."""
+        folder, old = self.folder(iteration), self.folder(iteration).with_name(f"{iteration}.old")
+        shutil.rmtree(old, ignore_errors=True)
+        with self._guard:
+            if self._held[iteration] > 0:
+                return False
+            # Renamed first: half a deleted checkpoint must not look like a complete one.
+            folder.rename(old)
+        shutil.rmtree(old, ignore_errors=True)
+        return True
 
     def _sound(self) -> list[int]:
         return [number for number in self.iterations() if number not in self.damaged]
@@ -82,15 +146,12 @@ class Shelf:
     def _score(self, iteration: int) -> float | None:
         if iteration not in self._scores:
             try:
-                value = orbax_io.read_meta(self.folder(iteration)).get("episode_return")
+                value = orbax_io.read_meta(self.folder(iteration))["episode_return"]
                 self._scores[iteration] = None if value is None else float(value)
-            except (OSError, ValueError, TypeError):
-                self._scores[iteration] = None
+            except (DamagedError, FileNotFoundError):
+                if self.folder(iteration).is_dir():  # else it has just been deleted
+                    self.damaged.add(iteration)
+                return None
+            except (OSError, UserError):
+                return None
         return self._scores[iteration]
-
-    def _delete(self, iteration: int) -> None:
-        # Renamed first: half a deleted checkpoint must not look like a complete one.
-        old = self.folder(iteration).with_name(f"{iteration}.old")
-        shutil.rmtree(old, ignore_errors=True)
-        self.folder(iteration).rename(old)
-        shutil.rmtree(old, ignore_errors=True)

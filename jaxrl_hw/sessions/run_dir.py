@@ -6,18 +6,21 @@ import contextlib
 import json
 import os
 import time
+import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from jaxrl_hw.errors import RunError, UserError
 from jaxrl_hw.sessions.atomic import read_json, write_json
+from jaxrl_hw.sessions.lock import Lock
 from jaxrl_hw.sessions.versions import git_commit, package_versions
 
 FORMAT = 1
 """Version of the run folder's layout, in config.json."""
 
-_MISSING = "(not there)"
+MISSING = "(not there)"
+"""Stands for a setting that only one of two configs has."""
 
 
 class RunDir:
@@ -34,6 +37,7 @@ class RunDir:
         self.tensorboard = self.path / "tensorboard"
         self.videos = self.path / "videos"
         self.policy = self.path / "policy"
+        self.lock = Lock(self.session_open)
 
     def prepare(self) -> None:
         """Create the folder where it is missing and make sure it can be written.
@@ -59,9 +63,13 @@ class RunDir:
                 probe.unlink()
 
     def write_config(self, config: Mapping[str, Any]) -> None:
-        """config.json: the settings, package versions and git commit. Raises RunError."""
+        """config.json: the settings, package versions and git commit. Raises RunError.
+
+        The run's id, by which its copies are known, is made once and stays.
+        """
         record = {
             "format": FORMAT,
+            "id": self.read_id() or uuid.uuid4().hex,
             "config": dict(config),
             "versions": package_versions(),
             "git_commit": git_commit(),
@@ -75,6 +83,14 @@ class RunDir:
         """
         record = self._read_record()
         return None if record is None else dict(record["config"])
+
+    def read_id(self) -> str:
+        """What tells this run from all others, "" where it has no config.json or an old one."""
+        try:
+            record = read_json(self.config_json, "")
+        except UserError:
+            return ""
+        return str(record.get("id", "")) if isinstance(record, dict) else ""
 
     def _read_record(self) -> dict[str, Any] | None:
         advice = "restore it from a copy, or start a new run with another --run-dir"
@@ -102,29 +118,41 @@ class RunDir:
         """plan.json. Raises RunError where it cannot be written."""
         write_json(self.plan_json, dict(plan))
 
+    def claim(self) -> None:
+        """Make this process the only one that trains in the folder, until `release`.
+
+        What is left of a session that was killed becomes a line of sessions.jsonl with
+        `"ended": "killed"`. Raises UserError where another process trains here, RunError where the
+        disk refuses.
+        """
+        left = self.lock.acquire()
+        if left:  # a process that was killed before its session began has left {}
+            self.append_session({**left, "ended": "killed"})
+
+    def release(self) -> None:
+        """Let others train in the folder; without effect where it is not claimed."""
+        self.lock.release()
+
     def open_session(self, record: Mapping[str, Any]) -> None:
         """Note on disk that a session runs, so that a killed one is still counted.
 
-        A session that never closed becomes a line of sessions.jsonl with `"ended": "killed"`.
-        Raises UserError where another living process on this machine trains in this folder.
+        Claims the folder where that was not done before. Raises as `claim` does.
         """
-        left = self._read_open()
-        if left is not None:
-            if _is_alive(left):
-                raise UserError(
-                    f"process {left['pid']} is already training in {self.path}; "
-                    "stop it, or choose another --run-dir"
-                )
-            killed = {k: v for k, v in left.items() if k not in _IDENTITY}
-            self.append_session({**killed, "ended": "killed"})
-        started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-        write_json(self.session_open, {**_identity(), "started": started, **record})
+        if not self.lock.held:
+            self.claim()
+        self.lock.write({"started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **record})
 
     def close_session(self, record: Mapping[str, Any]) -> None:
-        """Write the session's line: what `open_session` was given, completed by `record`."""
-        opened = {k: v for k, v in (self._read_open() or {}).items() if k not in _IDENTITY}
-        self.append_session({**opened, **record})
-        self.session_open.unlink(missing_ok=True)
+        """Write the session's line: what `open_session` was given, completed by `record`.
+
+        Raises RunError where it cannot be written; the session will then count as killed.
+        """
+        try:
+            self.append_session({**self.lock.record, **record})
+        except RunError:
+            self.lock.abandon()
+            raise
+        self.lock.release()
 
     def append_session(self, record: Mapping[str, Any]) -> None:
         """Add one line to sessions.jsonl. Raises RunError where it cannot be written."""
@@ -157,41 +185,6 @@ class RunDir:
                     sessions.append(record)
         return sessions
 
-    def _read_open(self) -> dict[str, Any] | None:
-        # Half a note is as good as none: it says only that a session was killed.
-        try:
-            left = read_json(self.session_open, "")
-        except UserError:
-            return {}
-        return left if isinstance(left, dict) or left is None else {}
-
-
-_IDENTITY = ("pid", "host", "process_started")
-
-
-def _identity() -> dict[str, Any]:
-    import platform
-
-    import psutil
-
-    started = psutil.Process().create_time()
-    return {"pid": os.getpid(), "host": platform.node(), "process_started": started}
-
-
-def _is_alive(left: Mapping[str, Any]) -> bool:
-    """Whether another process, the one of the note, still runs. Process numbers are reused."""
-    import psutil
-
-    mine = _identity()
-    if left.get("host") != mine["host"] or left.get("pid") == mine["pid"]:
-        return False
-    try:
-        process = psutil.Process(int(left["pid"]))
-        same = abs(process.create_time() - float(left["process_started"])) < 2.0
-        return same and process.status() != psutil.STATUS_ZOMBIE
-    except (psutil.Error, KeyError, TypeError, ValueError):
-        return False
-
 
 def config_differences(
     old: Mapping[str, Any], new: Mapping[str, Any], ignore: set[str]
@@ -206,7 +199,7 @@ def config_differences(
     for key in sorted(before.keys() | after.keys()):
         if any(key == name or key.startswith(f"{name}.") for name in ignore):
             continue
-        was, now = before.get(key, _MISSING), after.get(key, _MISSING)
+        was, now = before.get(key, MISSING), after.get(key, MISSING)
         if was != now:
             differences.append((key, was, now))
     return differences

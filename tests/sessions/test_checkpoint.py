@@ -65,7 +65,7 @@ def save_all(directory: Path, returns: dict[int, float | None], **options: Any) 
     checkpoints = Checkpoints(directory, **options)
     for iteration, value in returns.items():
         checkpoints.save(iteration, make_state(iteration), {"episode_return": value})
-    checkpoints.wait()
+        checkpoints.wait()
     return checkpoints
 
 

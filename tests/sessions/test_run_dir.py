@@ -44,7 +44,7 @@ def test_config_comes_back_with_its_surroundings(tmp_path):
     run.write_config({"robot": "g1", "ppo": {"gamma": 0.97}})
     assert run.read_config() == {"robot": "g1", "ppo": {"gamma": 0.97}}
     record = json.loads(run.config_json.read_text())
-    assert set(record) == {"format", "config", "versions", "git_commit"}
+    assert set(record) == {"format", "id", "config", "versions", "git_commit"}
     assert record["format"] == 1
     assert "jax" in record["versions"]
     assert [p.name for p in run.path.iterdir()] == ["config.json"]
