@@ -229,6 +229,13 @@ class Config:
     """Folder of the run; empty: runs/<robot>-<task>-<algo>-<seed>."""
     resume: str = "auto"
     """auto, never, required, or the path of a checkpoint or run to start from."""
+    override_config: bool = False
+    """Go on with a run although learning settings differ from those it began with."""
+    early_stop: str = ""
+    """Stop when the return no longer grows: patience=300,min-delta=0.5 is 300 iterations without a
+    mean return more than 0.5 above the best. Empty: never."""
+    deterministic: bool = False
+    """On a GPU, use only operations whose results repeat to the bit; on a CPU all are."""
     save_every: int = 50
     """Iterations between checkpoints."""
     keep: int = 3

@@ -25,7 +25,9 @@ from jaxrl_hw.telemetry.tensorboard import TensorBoardLog
 Row = dict[str, Any]
 Callback = Callable[[Row], bool | None]
 
-_DONE = ("goal", "callback")
+FINISHED = ("goal", "early stop")
+"""Of `Run.ended`: there is nothing left to do."""
+_DONE = (*FINISHED, "callback")
 _MIRROR_S = {True: 600.0, False: 20.0}
 """How long the end waits for the mirror: a run that is done, and one that was told to stop."""
 
@@ -79,9 +81,10 @@ class _Session:
         with contextlib.ExitStack() as stack:
             self._start_saving(stack)
             began, state, step = time.monotonic(), *self._prepare()
-            if step is None:  # the goal is reached already: nothing to do, nothing to write
-                self._finish_mirror("goal")
-                return self._result(state, "goal")
+            if step is None:  # nothing to do, nothing to write
+                ended = "goal" if int(state.iteration) >= self.goal else "early stop"
+                self._finish_mirror(ended)
+                return self._result(state, ended)
             self._open(int(state.iteration))
             compiled_s = time.monotonic() - began
             self.board = TensorBoardLog(
@@ -149,6 +152,7 @@ class _Session:
         """The state to go on from, and the compiled train step; None where nothing is left."""
         from jaxrl_hw.factory import make_algorithm, make_env
         from jaxrl_hw.loop import compile_train_step, state_form
+        from jaxrl_hw.metering import plateau
         from jaxrl_hw.resuming import restore_state
         from jaxrl_hw.starting import first_state
 
@@ -157,7 +161,9 @@ class _Session:
             self.env = make_env(config)
             self.algorithm = make_algorithm(config, self.env)
             state = restore_state(self.plan, self.env, self.algorithm, self.saves, self.console)
-        if state is not None and int(state.iteration) >= config.iterations:
+        done = 0 if state is None else int(state.iteration)
+        self.goal, self.plateau = config.iterations, plateau(config, self.folder, done)
+        if state is not None and (done >= self.goal or (self.plateau and self.plateau.is_over)):
             return state, None
         if state is None and config.init_from:  # before the compiler: it may be refused
             state = first_state(self.env, self.algorithm, config, self.console)
@@ -208,6 +214,9 @@ class _Session:
                 lock.check()
                 self.saves.save(iteration, state, row)
             reason = "callback" if asked else self.stop.check(self.meter.iteration_seconds)
+            if self.plateau is not None and self.plateau.feed(row["episode_return"]):
+                self.console.message(f"early stop: {self.plateau}")
+                reason = "early stop"
             if reason and iteration < config.iterations:
                 ended = reason
                 break
@@ -277,6 +286,7 @@ class _Session:
 
 def _closing(run: Any, goal: int) -> str:
     at = f"iteration {run.iteration:,} of {goal:,}"
-    if run.ended == "goal":
-        return f"done: {at}, saved in {run.folder}"
+    if run.ended in FINISHED:
+        early = "" if run.ended == "goal" else " (early stop)"
+        return f"done{early}: {at}, saved in {run.folder}"
     return f"stopped ({run.ended}) at {at}, saved in {run.folder}; run the same command to go on"

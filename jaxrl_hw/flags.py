@@ -78,7 +78,8 @@ def _base(argv: list[str], from_file: dict[str, Any]) -> Config:
     base = preset_config(str(saved.get("robot", start.robot)))
     config = settings.from_dict(saved, base, str(folder.config_json))
     # the engine is settled anew: the run may have moved to another machine
-    return replace(config, time_limit="", resume="auto", physics="auto", run_dir=start.run_dir)
+    again = replace(config, time_limit="", resume="auto", override_config=False)
+    return replace(again, physics="auto", run_dir=start.run_dir)
 
 
 def _like_origin(config: Config, source: str) -> Config:

@@ -8,9 +8,11 @@ from typing import Any
 
 import jax
 
+from jaxrl_hw.config import Config
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.hardware.memory import MemoryWatch
 from jaxrl_hw.loop import total_steps
+from jaxrl_hw.sessions.early_stop import EarlyStop, parse_early_stop
 from jaxrl_hw.sessions.run_dir import RunDir
 from jaxrl_hw.telemetry.jsonl import read_columns
 
@@ -58,6 +60,15 @@ class Meter:
             **values,
             "memory_bytes": self._memory.read().peak,
         }
+
+
+def plateau(config: Config, folder: RunDir, done: int) -> EarlyStop | None:
+    """The run's early stopping, told of the first `done` iterations; None where it has none."""
+    stop = parse_early_stop(config.early_stop)
+    if stop is not None and done and folder.metrics_jsonl.exists():
+        for value in read_columns(folder.metrics_jsonl).get("episode_return", [])[:done]:
+            stop.feed(value)
+    return stop
 
 
 def refuse_nonfinite(row: Row) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxrl_hw import settings
 from jaxrl_hw.config import Config
@@ -34,6 +34,9 @@ MAY_CHANGE = {
     "mem_fraction",
     "threads",
     "tensorboard",
+    "override_config",
+    "early_stop",
+    "deterministic",
     "num_envs",
     "physics",
     "precision",
@@ -43,11 +46,24 @@ MAY_CHANGE = {
 from, but num_envs, physics and precision, which a run may take up on another machine."""
 
 
-def continued(config: Config, folder: Path) -> tuple[Config, int, Path]:
-    """The config of the run to continue, if there is one, its iterations, and where it is.
+class Continued(NamedTuple):
+    """The run to continue, or the new one that is to start."""
+
+    config: Config
+    iterations: int  # done; 0 for a new run
+    source: Path  # its folder, or its copy in the mirror
+    notes: tuple[str, ...] = ()  # what the user should know
+
+
+def continued(config: Config, folder: Path) -> Continued:
+    """The run to continue, if there is one.
 
     It is in its folder, or in the mirror where the folder has no checkpoint. An "auto" number of
     environments is the run's own, so that it continues exactly.
+
+    Raises:
+      UserError: the folder holds another run; or, unless `override_config`, one that began with
+        other learning settings.
     """
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--run-dir must be a folder, but {folder} is a file; choose another")
@@ -62,8 +78,8 @@ def continued(config: Config, folder: Path) -> tuple[Config, int, Path]:
             _check_origin(config, folder)
         elif config.resume not in RESUME_WORDS:
             config = _branch(config)
-        return config, 0, folder
-    _refuse_changes(saved, config, MAY_CHANGE, run.path)
+        return Continued(config, 0, folder)
+    notes = _changes(saved, config, run.path)
     if config.iterations < done:
         raise UserError(
             f"--iterations {config.iterations} is below the {done} that are done in {folder}; "
@@ -71,7 +87,20 @@ def continued(config: Config, folder: Path) -> tuple[Config, int, Path]:
         )
     # what a run started from is history: it need not be there any more, nor be given again
     config = replace(config, init_from=str(saved.get("init_from", "")))
-    return _same_envs(config, saved), done, run.path
+    return Continued(_same_envs(config, saved), done, run.path, notes)
+
+
+def _changes(saved: dict[str, Any], config: Config, folder: Path) -> tuple[str, ...]:
+    """Refuse what changed since the run began, or tell it where the user goes on with it."""
+    changed = _differing(saved, settings.to_dict(config), MAY_CHANGE)
+    if not changed:
+        return ()
+    if any(key.split(".")[0] in _FORM for key, _, _ in changed):
+        raise _another_run(folder, changed)
+    if not config.override_config:
+        hint = "choose another --run-dir, use its settings, or go on with --override-config"
+        raise _another_run(folder, changed, hint)
+    return (f"the run goes on with other settings than it began with: {_listed(changed)}",)
 
 
 def _check_origin(config: Config, folder: Path) -> None:
@@ -101,7 +130,8 @@ def _branch(config: Config) -> Config:
         if (folder / "config.json").is_file():
             saved = RunDir(folder).read_config() or {}
             theirs, ours = ({k: d.get(k) for k in _FORM} for d in (saved, settings.to_dict(config)))
-            _refuse_changes(theirs, ours, set(), folder)
+            if changed := _differing(theirs, ours, set()):
+                raise _another_run(folder, changed)
             return _same_envs(config, saved)
     return config
 
@@ -110,18 +140,23 @@ _FORM = ("robot", "task", "algo", "net")
 """Settings that decide what shape a checkpoint has."""
 
 
-def _refuse_changes(saved: Any, config: Any, may: set[str], folder: Path) -> None:
-    now = settings.to_dict(config) if isinstance(config, Config) else config
+def _differing(saved: Any, now: Any, may: set[str]) -> list[tuple[str, Any, Any]]:
     # a setting that came with a later version was not there to be another one
-    changed = [c for c in config_differences(saved, now, may) if c[1] != MISSING]
-    if not changed:
-        return
+    return [c for c in config_differences(saved, now, may) if c[1] != MISSING]
+
+
+def _another_run(
+    folder: Path,
+    changed: list[tuple[str, Any, Any]],
+    hint: str = "choose another --run-dir, or use its settings",
+) -> UserError:
+    return UserError(f"{folder} holds another run: {_listed(changed)}; {hint}")
+
+
+def _listed(changed: list[tuple[str, Any, Any]]) -> str:
     parts = [f"{key} was {_show(old)}, now {_show(new)}" for key, old, new in changed[:6]]
     more = f" and {len(changed) - 6} more" if len(changed) > 6 else ""
-    raise UserError(
-        f"{folder} holds another run: {'; '.join(parts)}{more}; "
-        "choose another --run-dir, or use its settings"
-    )
+    return "; ".join(parts) + more
 
 
 def _same_envs(config: Config, saved: dict[str, Any]) -> Config:

@@ -154,14 +154,11 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
         # early, before XLA's variables are set
         hardware = refine(detect()) if xla.backend_running() else detect()
     notes = list(hardware.notes)
-    engine = config.physics
-    if engine == "auto":
-        engine = "native" if hardware.platform == "cpu" else "mjx"
-    if engine == "mjx" and hardware.platform == "cpu":
-        notes.append("MJX runs on the CPU here, many times slower than --physics native")
-    config = replace(config, physics=engine)
+    config = replace(config, physics=_engine(config.physics, hardware.platform))
+    notes += _platform_notes(config, hardware.platform)
     folder = run_folder(config)
-    config, done, source = continued(config, folder)
+    config, done, source, more = continued(config, folder)
+    notes += more
     memory = footprint.need(config)
     chosen = _size(config, hardware, memory.total)
     config = replace(config, num_envs=chosen.num_envs)
@@ -170,7 +167,8 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
         fraction=fraction,
         cache_dir=None,
         platform=hardware.platform,
-        host_callback=engine == "native",
+        host_callback=config.physics == "native",
+        deterministic=config.deterministic,
     )
     late = [s.name for s in applied if s.origin == "too late"]
     if late:
@@ -189,6 +187,26 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
         storage=disk,
         source=source,
     )
+
+
+def _engine(asked: str, platform: str) -> str:
+    if asked != "auto":
+        return asked
+    return "native" if platform == "cpu" else "mjx"
+
+
+def _platform_notes(config: Config, platform: str) -> list[str]:
+    notes = []
+    if config.physics == "mjx" and platform == "cpu":
+        notes.append("MJX runs on the CPU here, many times slower than --physics native")
+    if config.deterministic and platform == "cpu":
+        notes.append("--deterministic: nothing to set, a run on a CPU repeats to the bit as it is")
+    if config.deterministic and platform == "gpu":
+        notes.append(
+            "--deterministic: sums that are scattered over threads are done in one order, which is "
+            "slower; by how much has not been measured on a GPU yet"
+        )
+    return notes
 
 
 def _disk_notes(config: Config, disk: Storage, folder: Path) -> list[str]:

@@ -35,7 +35,7 @@ class Run:
     policy: Callable[[Any], jax.Array] = field(repr=False)
     """Policy observations [..., O] -> actions [..., A], without exploration noise."""
     ended: str = ""
-    """Why training stopped: "goal", "time limit", a signal's name, or "callback"."""
+    """Why training stopped: "goal", "early stop", "time limit", a signal's name, or "callback"."""
 
     @property
     def iteration(self) -> int:

@@ -16,6 +16,7 @@ from jaxrl_hw.errors import UserError, suggest, unknown
 from jaxrl_hw.hardware.arguments import parse_fraction, parse_num_envs
 from jaxrl_hw.presets import PRESETS
 from jaxrl_hw.robots import get_robot
+from jaxrl_hw.sessions.early_stop import parse_early_stop
 from jaxrl_hw.sessions.stop import parse_duration
 
 CHOICES = {
@@ -51,6 +52,7 @@ AT_LEAST = {
     "ppo.end_std": 1e-3,
     "ppo.max_grad_norm": 1e-9,
     "ppo.symmetry_coef": 0.0,
+    "joystick.ease_in": 0,
     "joystick.episode_s": 0.1,
     "joystick.push_interval_s": 0.1,
     "joystick.noise": 0.0,
@@ -64,6 +66,7 @@ AT_MOST = {
     "ppo.gamma": 1.0,
     "ppo.gae_lambda": 1.0,
     "joystick.zero_command": 1.0,
+    "joystick.ease_from": 1.0,
     "joystick.swing_fraction": 0.95,
 }
 
@@ -130,6 +133,7 @@ def check(config: Config) -> Config:
     _check_ranges(config)
     if config.time_limit:
         parse_duration(config.time_limit)
+    parse_early_stop(config.early_stop)
     for name in ("policy", "value"):
         widths = getattr(config.net, name)
         if not widths or min(widths) < 1:

@@ -6,16 +6,17 @@ import sys
 from collections.abc import Sequence
 
 from jaxrl_hw.commands import DONE, STOPPED, run_command
-from jaxrl_hw.fitting import fit
+from jaxrl_hw.fitting import FINISHED, fit
 from jaxrl_hw.flags import parse
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code 0: the goal is reached; 75: stopped early, saved; 2: bad input; 1: failure."""
+    """Exit code 0: the goal is reached, or --early-stop found no more to gain; 75: stopped before,
+    saved; 2: bad input; 1: failure."""
 
     def body() -> int:
         run = fit(parse(sys.argv[1:] if argv is None else argv))
-        return DONE if run.ended == "goal" else STOPPED
+        return DONE if run.ended in FINISHED else STOPPED
 
     return run_command(body)
 

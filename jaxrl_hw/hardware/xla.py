@@ -18,6 +18,8 @@ ASYNC_DISPATCH = "jax_cpu_enable_async_dispatch"
 # XLA's own default of 0.75 would refuse memory that the size of the run was computed from.
 _LIMIT_ON_DEMAND = 0.92
 
+_DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
+
 _FALSE = ("0", "false", "no", "off")
 
 
@@ -55,6 +57,7 @@ def configure(
     cache_dir: Path | None,
     platform: str,
     host_callback: bool,
+    deterministic: bool = False,
 ) -> list[Setting]:
     """Set what JAX and XLA read at their start; what the user has set stays.
 
@@ -64,6 +67,7 @@ def configure(
     platform: cpu, gpu or tpu; the memory settings concern a gpu only.
     host_callback: the compiled program calls back into Python (native physics). XLA's CPU client
         may then run inline in the calling thread only, see `apply_pending`.
+    deterministic: a gpu's results are to repeat to the bit.
 
     Call it before `import jax`, and `apply_pending()` after it.
     """
@@ -72,6 +76,7 @@ def configure(
         settings.append(_variable("TF_CPP_MIN_LOG_LEVEL", "2", late=False))
     if platform == "gpu":
         settings += _memory(fraction)
+        settings += [_deterministic()] if deterministic else []
     settings += _cache(cache_dir or default_cache_dir())
     if host_callback:
         settings.append(inline_dispatch())
@@ -123,6 +128,18 @@ def _memory(fraction: float | None) -> Iterator[Setting]:
     allocator = os.environ.get("XLA_PYTHON_CLIENT_ALLOCATOR")
     if allocator:
         yield Setting("XLA_PYTHON_CLIENT_ALLOCATOR", allocator, "user")
+
+
+def _deterministic() -> Setting:
+    """XLA reads XLA_FLAGS when a device is opened; flags that the user has set stay."""
+    now = os.environ.get("XLA_FLAGS", "")
+    if _DETERMINISTIC.partition("=")[0] in now:
+        return Setting("XLA_FLAGS", now, "user" if _ours.get("XLA_FLAGS") != now else "set")
+    wanted = f"{now} {_DETERMINISTIC}".strip()
+    if backend_running():
+        return Setting("XLA_FLAGS", wanted, "too late")
+    os.environ["XLA_FLAGS"] = _ours["XLA_FLAGS"] = wanted
+    return Setting("XLA_FLAGS", wanted, "set")
 
 
 def _cache(folder: Path) -> list[Setting]:

@@ -193,6 +193,47 @@ def test_a_folder_of_another_run_is_refused_with_what_differs(
     assert fingerprint(whole) == before
 
 
+def test_learning_settings_may_change_where_the_user_says_so_but_not_the_networks(
+    copied: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = [*SMALL, "--run-dir", str(copied), "--iterations", "41", "--ppo.gamma", "0.5"]
+    assert main(argv) == 2
+    assert "or go on with --override-config" in one_line(capsys)
+    assert main([*argv, "--override-config", "--net.value", "8", "8"]) == 2
+    line = one_line(capsys)
+    assert "net.value was [16], now [8, 8]" in line
+    assert "--override-config" not in line
+    assert main([*argv, "--override-config"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "goes on with other settings than it began with: ppo.gamma was 0.98, now 0.5" in said
+    assert json.loads((copied / "config.json").read_text())["config"]["ppo"]["gamma"] == 0.5
+    # they are the run's from now on, and only this once were they asked for
+    assert main([*SMALL, "--run-dir", str(copied), "--iterations", "42"]) == 0
+    assert not parse([*SMALL, "--run-dir", str(copied)]).override_config
+
+
+def test_a_run_stops_early_where_its_return_no_longer_grows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No return is a billion above another: the first mean of ten is the best for good."""
+    argv = [*SMALL, "--run-dir", str(tmp_path), "--iterations", "300", "--save-every", "100"]
+    argv += ["--early-stop", "patience=4,min-delta=1e9"]
+    assert main(argv) == 0
+    assert "early stop: no mean return above" in capsys.readouterr().out
+    returns = [row["episode_return"] for row in rows(tmp_path)]
+    first = next(i for i, value in enumerate(returns) if value is not None)
+    assert len(returns) == first + 10 + 4
+    assert checkpoints(tmp_path)[-1] == len(returns)
+    assert sessions(tmp_path)[-1]["ended"] == "early stop"
+    before = fingerprint(tmp_path)
+    assert main(argv) == 0, "the same command knows that it is over"
+    assert "done (early stop)" in capsys.readouterr().out
+    assert fingerprint(tmp_path) == before
+    argv[-1] = "patience=6,min-delta=1e9"
+    assert main(argv) == 0, "with more patience it goes on"
+    assert len(rows(tmp_path)) == len(returns) + 2
+
+
 def test_settings_of_the_machine_may_change_and_the_learner_goes_on(
     copied: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -363,6 +404,11 @@ def test_resume_required_wants_a_checkpoint(
         (["fast"], 'unexpected argument "fast"'),
         (["--config", "nowhere.json"], "--config nowhere.json cannot be read"),
         (["--seed"], "--seed"),
+        (["--early-stop", "300"], 'like patience=300,min-delta=0.5; got "300"'),
+        (["--early-stop", "patience=2,patience=3"], "--early-stop takes patience=ITERATIONS"),
+        (["--early-stop", "min-delta=1"], "--early-stop takes patience=ITERATIONS"),
+        (["--early-stop", "patience=0"], "a patience of at least 1"),
+        (["--early-stop", "patience=9,min-delta=nan"], "a min-delta of at least 0"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_one_line_before_anything_is_made(

@@ -46,6 +46,22 @@ def configure(environ: dict[str, str], **args: Any) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def test_repeatable_results_are_a_flag_of_xla_beside_those_of_the_user():
+    wanted = "--xla_gpu_deterministic_ops=true"
+    out = configure({}, platform="gpu", deterministic=True)
+    assert out["settings"]["XLA_FLAGS"] == [wanted, "set"]
+    assert out["environ"]["XLA_FLAGS"] == wanted
+    theirs = "--xla_gpu_autotune_level=2"
+    out = configure({"XLA_FLAGS": theirs}, platform="gpu", deterministic=True, twice=True)
+    assert out["environ"]["XLA_FLAGS"] == f"{theirs} {wanted}"
+    out = configure({"XLA_FLAGS": f"{wanted[:-4]}false"}, platform="gpu", deterministic=True)
+    assert out["settings"]["XLA_FLAGS"] == [f"{wanted[:-4]}false", "user"]
+    out = configure({}, platform="gpu", deterministic=True, use_jax=True)
+    assert out["settings"]["XLA_FLAGS"][1] == "too late"
+    assert "XLA_FLAGS" not in configure({}, platform="gpu")["settings"]
+    assert "XLA_FLAGS" not in configure({}, platform="cpu", deterministic=True)["settings"]
+
+
 def test_a_gpu_gets_its_share_of_memory_and_jax_is_not_imported():
     out = configure({}, platform="gpu", fraction=0.5, cache_dir="/tmp/some-cache")
     assert not out["jax"]

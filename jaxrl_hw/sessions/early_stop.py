@@ -1,0 +1,77 @@
+"""Stopping a run whose return no longer grows."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import deque
+
+from jaxrl_hw.errors import UserError
+
+WINDOW = 10
+"""Iterations whose returns are averaged: a single one is an accident of which episodes ended."""
+
+_FORM = "patience=ITERATIONS, and min-delta=RETURN after a comma, like patience=300,min-delta=0.5"
+_PART = re.compile(r"(patience|min-delta)=(\S+)")
+
+
+class EarlyStop:
+    """Tells when the mean return has not grown for too long.
+
+    It depends on the returns alone: fed with those of earlier sessions it decides as one session
+    would have.
+
+    patience: iterations without a better mean return before the run stops.
+    min_delta: by how much a mean return must pass the best one to be better.
+    """
+
+    def __init__(self, patience: int, min_delta: float = 0.0) -> None:
+        self.patience, self.min_delta = patience, min_delta
+        self.best, self.waited = -math.inf, 0
+        self._recent: deque[float] = deque(maxlen=WINDOW)
+
+    def feed(self, episode_return: float | None) -> bool:
+        """Take in an iteration's return; whether the run is to stop. None: no episode has ended."""
+        self.waited += 1
+        if episode_return is not None and math.isfinite(episode_return):
+            self._recent.append(episode_return)
+            mean = sum(self._recent) / len(self._recent)
+            if len(self._recent) == WINDOW and mean > self.best + self.min_delta:
+                self.best, self.waited = mean, 0
+        if len(self._recent) < WINDOW:  # there is no mean yet to be better than
+            self.waited = 0
+        return self.is_over
+
+    @property
+    def is_over(self) -> bool:
+        return self.waited >= self.patience
+
+    def __str__(self) -> str:
+        more = f" by more than {self.min_delta:g}" if self.min_delta else ""
+        return f"no mean return above {self.best:.4g}{more} in {self.patience:,} iterations"
+
+
+def parse_early_stop(text: str) -> EarlyStop | None:
+    """`patience=300,min-delta=0.5` as an EarlyStop; None where the text is empty.
+
+    Raises:
+      UserError: another form, a patience that is no whole number above 0, a negative min-delta.
+    """
+    if not text.strip():
+        return None
+    values: dict[str, str] = {}
+    for word in text.replace("_", "-").split(","):
+        match = _PART.fullmatch(word.strip())
+        if match is None or match[1] in values:
+            raise UserError(f'--early-stop takes {_FORM}; got "{text}"')
+        values[match[1]] = match[2]
+    try:
+        patience, min_delta = int(values["patience"]), float(values.get("min-delta", 0.0))
+    except (KeyError, ValueError):
+        raise UserError(f'--early-stop takes {_FORM}; got "{text}"') from None
+    if patience < 1 or not 0.0 <= min_delta < math.inf:
+        raise UserError(
+            f"--early-stop needs a patience of at least 1 and a min-delta of at least 0, "
+            f'got "{text}"'
+        )
+    return EarlyStop(patience, min_delta)
