@@ -16,7 +16,6 @@ from jaxrl_hw.envs import observations
 from jaxrl_hw.envs.layout import Legged
 
 _STEPS, _DAMPING = 50, 1e-4
-_STANDING = 0.2  # share of the guide's samples that are told to stand
 
 
 def wanted(
@@ -45,22 +44,19 @@ def stepping_in_place(
 ) -> Callable[[Array], tuple[Array, Array]]:
     """Stepping in place, open loop: key -> (normalized observation [O], action [A]).
 
-    The action is the one that fits the observation's phase, or the home pose where the command is
-    zero; all else in the observation is noise, to be looked past. Nothing balances in it. But a
-    policy that starts from it makes steps from its first attempt on; to find the rhythm of a gait
-    by chance costs millions of tries.
+    The action is the one that fits the observation's phase; all else in the observation is noise,
+    to be looked past. Nothing balances in it. But a policy that starts from it makes steps from its
+    first attempt on; to find the rhythm of a gait by chance costs millions of tries.
     """
     lifted = np.stack([lifted_pose(model, foot, body, config.swing_height) for foot in robot.feet])
     per_action = lifted / np.asarray(robot.action_scale, np.float32)
     size, _ = observations.sizes(len(body.home), len(robot.feet))
 
     def sample(key: Array) -> tuple[Array, Array]:
-        key_phase, key_standing, key_rest = jax.random.split(key, 3)
+        key_phase, key_rest = jax.random.split(key)
         phase = jax.random.uniform(key_phase)
-        standing = jax.random.uniform(key_standing) < _STANDING
-        _, height = wanted(config, robot, phase, standing)
-        rest = jax.random.normal(key_rest, (size,))
-        seen = observations.normalized_like(rest, phase, standing)
+        _, height = wanted(config, robot, phase, jnp.zeros((), bool))
+        seen = observations.normalized_like(jax.random.normal(key_rest, (size,)), phase)
         return seen, (height / config.swing_height) @ jnp.asarray(per_action)
 
     return sample

@@ -265,11 +265,11 @@ def _observe(t: _Joystick, readings: observations.Readings, key: Array) -> Obser
 
 def _draw_command(c: JoystickConfig, u: Array) -> Array:
     """A command [3] from uniform numbers u [4]; the last decides whether it is to stand still."""
-    low = np.array([c.vx[0], c.vy[0], c.yaw_rate[0]], np.float32)
-    high = np.array([c.vx[1], c.vy[1], c.yaw_rate[1]], np.float32)
+    low = jnp.array([c.vx[0], c.vy[0], c.yaw_rate[0]], jnp.float32)
+    high = jnp.array([c.vx[1], c.vy[1], c.yaw_rate[1]], jnp.float32)
     command = low + (high - low) * u[:3]
-    fastest = np.linalg.norm(np.maximum(np.abs(low), np.abs(high)))
-    slow = jnp.linalg.norm(command) < SLOWEST * min(1.0, float(fastest))
+    fastest = jnp.linalg.norm(jnp.maximum(jnp.abs(low), jnp.abs(high)))
+    slow = jnp.linalg.norm(command) < SLOWEST * jnp.minimum(1.0, fastest)
     still = (u[3] < c.zero_command) | slow
     return jnp.where(still, 0.0, command)
 

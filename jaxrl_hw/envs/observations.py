@@ -22,8 +22,6 @@ JOINT_NOISE = 0.01  # rad
 JOINT_VELOCITY_NOISE = 1.5  # rad/s
 # amplitudes of uniform noise: those unitree_rl_gym trains its robots with
 
-_COMMAND = slice(6, 9)  # in the policy's observation
-
 
 class Readings(NamedTuple):
     """What the observations are made of, without noise."""
@@ -64,17 +62,15 @@ def policy_entries(r: Readings) -> Array:
     )
 
 
-def normalized_like(noise: Array, phase: Array, standing: Array) -> Array:
-    """What a policy sees after normalization [O], where little but the phase is known.
+def normalized_like(noise: Array, phase: Array) -> Array:
+    """What a policy sees after normalization [O], where only the phase is known.
 
     Args:
       noise: [O] of unit variance, for all the rest.
       phase: [] of the gait, 0 to 1.
-      standing: bool [], the command is zero.
     """
     angle = 2.0 * jnp.pi * phase
     clock = jnp.stack([jnp.sin(angle), jnp.cos(angle)])
-    noise = noise.at[_COMMAND].multiply(jnp.where(standing, 0.0, 1.0))
     return noise.at[-2:].set(jnp.sqrt(2.0) * clock)  # a sine's variance is 1/2
 
 
