@@ -56,7 +56,8 @@ COLUMNS = (
 )
 NOT_LEARNED_FROM = {
     *("robot", "preset", "task", "algo", "run_dir", "resume", "time_limit", "init_from"),
-    *("save_every", "keep", "mem_fraction", "threads", "tensorboard"),
+    *("save_every", "keep", "keep_every", "mirror", "mem_fraction", "threads", "tensorboard"),
+    *("override_config", "early_stop", "deterministic"),
 }
 
 
