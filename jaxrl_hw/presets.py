@@ -44,7 +44,7 @@ def preset_config(
         timestep=_TIMESTEPS.get(robot, 0.0),
         joystick=_joystick(robot, len(spec.feet)),
         net=NetConfig(policy=widths, value=widths, init_std=_NOISE.get(robot, 0.8)),
-        ppo=PPOConfig(anneal=round(_ANNEALED * iterations)),
+        ppo=PPOConfig(anneal=round(_ANNEALED * iterations), end_std=_END_NOISE.get(robot, 0.15)),
     )
 
 
@@ -52,6 +52,8 @@ _TIMESTEPS = {"g1_12dof": 0.02 / 3, "g1": 0.005, "go1": 0.005}
 """Physics steps that still carry over to 2 ms, s: what a fine one costs buys more experience."""
 _NOISE = {"g1": 0.6, "go1": 0.5}
 """Standard deviation of actions at the start where a unit of action moves the joints far."""
+_END_NOISE = {"g1_12dof": 0.1}
+"""The same at the end of the annealing."""
 
 
 def _joystick(robot: str, feet: int) -> JoystickConfig:
@@ -90,32 +92,10 @@ def _joystick(robot: str, feet: int) -> JoystickConfig:
         reward = replace(JoystickReward(), posture=-1.5)
         return replace(config, push_speed=1.0, reward=reward)
     if robot == "g1_12dof":
-        return replace(
-            config,
-            self_collision=False,  # as in its source, where only soles have shapes that collide
-            swing_height=0.09,
-            push_speed=1.4,
-            zero_command=0.2,
-            ease_in=800,
-            ease_from=0.4,
-            reward=_FIRST_TO_WALK,
-        )
+        # as in its source, where only soles have shapes that collide
+        reward = replace(JoystickReward(), power=-0.004)
+        return replace(config, self_collision=False, push_speed=1.5, reward=reward)
     return config
-
-
-_FIRST_TO_WALK = replace(
-    JoystickReward(),
-    velocity=1.5,
-    velocity_error=-1.2,
-    yaw_rate=0.75,
-    yaw_error=-0.7,
-    foot_height=2.5,
-    foot_contact=0.4,
-    power=-0.0025,
-    stand_still=-1.5,
-)
-"""Little is asked of a robot that falls every second but to step and to stay up: dear power and
-errors of the heavier tables above make it walk later and fall to weaker pushes."""
 
 
 def _cartpole(config: Config) -> Config:
