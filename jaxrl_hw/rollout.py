@@ -21,8 +21,8 @@ class Env(NamedTuple):
     """N environments of one task on one engine, as pure functions.
 
     reset(key) -> EnvState, every leaf [N, ...]
-    step(state, action [N, A], key, iteration) -> (EnvState, Transition), every leaf [N, ...];
-        without an iteration rewards are weighed as at the end of a run
+    step(state, action [N, A], key) -> (EnvState, Transition), every leaf [N, ...]
+        with `eased` an iteration after the key; without one rewards are those of a run's end
     """
 
     name: str
@@ -36,6 +36,7 @@ class Env(NamedTuple):
     reset: Callable[[Array], Any]
     step: Callable[..., tuple[Any, Transition]]
     guide: Callable[[], Callable[[Array], tuple[Array, Array]]] | None = None
+    eased: bool = False  # rewards change over the run
 
 
 class RolloutState(NamedTuple):
@@ -73,6 +74,7 @@ def make_vector_env(task: Task, physics: Physics, num_envs: int) -> Env:
         reset,
         step,
         task.guide,
+        task.ease is not None,
     )
 
 
@@ -95,7 +97,8 @@ def collect(
     def step(envs: Any, key: Array) -> tuple[Any, Any]:
         key_act, key_step = jax.random.split(key)
         action, extras = algorithm.act(learner, envs.obs, key_act)
-        after, moved = env.step(envs, action, key_step, iteration)
+        when = (iteration,) if env.eased else ()
+        after, moved = env.step(envs, action, key_step, *when)
         return after, (envs.obs, action, extras, moved)
 
     keys = jax.random.split(key, algorithm.unroll)
