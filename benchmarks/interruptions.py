@@ -31,7 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument(
-        "--longest", type=float, default=12.0, help="seconds before a kill, at most"
+        "--longest", type=float, default=25.0, help="seconds before a kill, at most"
     )
     parser.add_argument("--robot", default="cartpole")
     parser.add_argument("--num-envs", type=int, default=64)
