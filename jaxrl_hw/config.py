@@ -180,12 +180,6 @@ class JoystickConfig:
     """Largest offset of a joint at the start, rad."""
     start_velocity: float = 0.3
     """Largest base velocity at the start, m/s and rad/s."""
-    ease_in: int = 0
-    """Iterations over which the penalties of tracking errors, of power and of moving while told
-    to stand grow from `ease_from` of their weights to all of them: first to walk, then to walk
-    well. 0: whole from the start."""
-    ease_from: float = 0.25
-    """Share of these penalties at the start."""
     reward: JoystickReward = field(default_factory=JoystickReward)
 
 

@@ -81,24 +81,20 @@ def compile_train_step(env: Env, algorithm: Algorithm, state: TrainState) -> Tra
       state: a state or its jax.ShapeDtypeStructs.
     """
     collect_half, update_half = _halves(env, algorithm)
-    _, batch, _ = jax.eval_shape(
-        collect_half, state.learner, state.env_state, state.key, state.iteration
-    )
+    _, batch, _ = jax.eval_shape(collect_half, state.learner, state.env_state, state.key)
     with ThreadPoolExecutor(2) as threads:
         updating = threads.submit(
             lambda: update_half.lower(state.learner, batch, state.key).compile()
         )
         collecting = threads.submit(
-            lambda: collect_half.lower(
-                state.learner, state.env_state, state.key, state.iteration
-            ).compile()
+            lambda: collect_half.lower(state.learner, state.env_state, state.key).compile()
         )
         return _compose(env, algorithm, collecting.result(), updating.result())
 
 
 def _halves(env: Env, algorithm: Algorithm) -> tuple[Any, Any]:
-    def collecting(learner: Learner, envs: Any, key: Array, iteration: Array) -> Any:
-        return collect(env, algorithm, learner, envs, key, iteration)
+    def collecting(learner: Learner, envs: Any, key: Array) -> Any:
+        return collect(env, algorithm, learner, envs, key)
 
     return jax.jit(collecting, donate_argnums=1), jax.jit(algorithm.update, donate_argnums=0)
 
@@ -108,9 +104,7 @@ def _compose(env: Env, algorithm: Algorithm, collect_half: Any, update_half: Any
 
     def train_step(state: TrainState) -> tuple[TrainState, Metrics]:
         key, key_collect, key_update = jax.random.split(state.key, 3)
-        envs, batch, seen = collect_half(
-            state.learner, state.env_state, key_collect, state.iteration
-        )
+        envs, batch, seen = collect_half(state.learner, state.env_state, key_collect)
         learner, learned = update_half(state.learner, batch, key_update)
         steps = add_steps(state.env_steps, count)
         after = state._replace(

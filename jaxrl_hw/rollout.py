@@ -22,7 +22,6 @@ class Env(NamedTuple):
 
     reset(key) -> EnvState, every leaf [N, ...]
     step(state, action [N, A], key) -> (EnvState, Transition), every leaf [N, ...]
-        with `eased` an iteration after the key; without one rewards are those of a run's end
     """
 
     name: str
@@ -34,9 +33,8 @@ class Env(NamedTuple):
     control_dt: float  # s
     symmetry: Symmetry | None
     reset: Callable[[Array], Any]
-    step: Callable[..., tuple[Any, Transition]]
+    step: Callable[[Any, Array, Array], tuple[Any, Transition]]
     guide: Callable[[], Callable[[Array], tuple[Array, Array]]] | None = None
-    eased: bool = False  # rewards change over the run
 
 
 class RolloutState(NamedTuple):
@@ -56,10 +54,8 @@ def make_vector_env(task: Task, physics: Physics, num_envs: int) -> Env:
         stagger = jax.vmap(lambda s, k: episode.stagger(task, s, k))
         return stagger(state, jax.random.split(key_stagger, num_envs))
 
-    def step(
-        state: EnvState, action: Array, key: Array, iteration: Array | None = None
-    ) -> tuple[EnvState, Transition]:
-        one = jax.vmap(lambda s, a, k: episode.step(task, physics, s, a, k, iteration))
+    def step(state: EnvState, action: Array, key: Array) -> tuple[EnvState, Transition]:
+        one = jax.vmap(lambda s, a, k: episode.step(task, physics, s, a, k))
         return one(state, action, jax.random.split(key, num_envs))
 
     return Env(
@@ -74,7 +70,6 @@ def make_vector_env(task: Task, physics: Physics, num_envs: int) -> Env:
         reset,
         step,
         task.guide,
-        task.ease is not None,
     )
 
 
@@ -85,20 +80,14 @@ def init_rollout(env: Env, key: Array) -> RolloutState:
 
 
 def collect(
-    env: Env,
-    algorithm: Algorithm,
-    learner: Learner,
-    state: RolloutState,
-    key: Array,
-    iteration: Array | None = None,
+    env: Env, algorithm: Algorithm, learner: Learner, state: RolloutState, key: Array
 ) -> tuple[RolloutState, Batch, Metrics]:
     """Act in every environment for `algorithm.unroll` control steps. Consumes key."""
 
     def step(envs: Any, key: Array) -> tuple[Any, Any]:
         key_act, key_step = jax.random.split(key)
         action, extras = algorithm.act(learner, envs.obs, key_act)
-        when = (iteration,) if env.eased else ()
-        after, moved = env.step(envs, action, key_step, *when)
+        after, moved = env.step(envs, action, key_step)
         return after, (envs.obs, action, extras, moved)
 
     keys = jax.random.split(key, algorithm.unroll)

@@ -52,7 +52,6 @@ AT_LEAST = {
     "ppo.end_std": 1e-3,
     "ppo.max_grad_norm": 1e-9,
     "ppo.symmetry_coef": 0.0,
-    "joystick.ease_in": 0,
     "joystick.episode_s": 0.1,
     "joystick.push_interval_s": 0.1,
     "joystick.noise": 0.0,
@@ -66,7 +65,6 @@ AT_MOST = {
     "ppo.gamma": 1.0,
     "ppo.gae_lambda": 1.0,
     "joystick.zero_command": 1.0,
-    "joystick.ease_from": 1.0,
     "joystick.swing_fraction": 0.95,
 }
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import functools
 import io
+import os
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -83,3 +86,17 @@ def walking_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def train_run() -> Callable[..., Run]:
     """train_run(robot, folder, **changes of the config): the smallest run there is."""
     return train
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 2 MB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("only root can mount a small disk")
+    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("mounting is not allowed here")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from jaxrl_hw.sessions import note
-from jaxrl_hw.sessions.lock import IDENTITY, STALE_S
+from jaxrl_hw.sessions.lock import IDENTITY, is_living
 from jaxrl_hw.sessions.run_dir import RunDir
 
 TRAINING, KILLED = "training", "killed"
@@ -51,7 +50,8 @@ def open_session(run: RunDir) -> OpenSession | None:
         return None
     record = {name: value for name, value in found.items() if name not in IDENTITY}
     who = f"process {found.get('pid', '?')} on {found.get('host', '?')}"
-    return OpenSession(record, _state(found, run.session_open), who)
+    state = TRAINING if is_living(found, run.session_open) else KILLED
+    return OpenSession(record, state, who)
 
 
 def chain(run: RunDir, opened: OpenSession | None, saved: int, trained: int) -> list[Session]:
@@ -96,25 +96,6 @@ def _is_closed(opened: OpenSession, records: list[dict[str, Any]]) -> bool:
     """Whether its line is there already: it is written before the note goes."""
     started = opened.record.get("started")
     return started is not None and any(record.get("started") == started for record in records[-1:])
-
-
-def _state(found: Mapping[str, Any], path: Path) -> str:
-    """Whether the note's process still trains. Process numbers are used again; a process of another
-    machine is known by touching its note."""
-    import platform
-
-    import psutil
-
-    if not {"pid", "host"} <= set(found):  # half a note: its writer was killed
-        return KILLED
-    if found["host"] != platform.node():
-        return TRAINING if note.age_s(path) < STALE_S else KILLED
-    try:
-        process = psutil.Process(int(found["pid"]))
-        same = abs(process.create_time() - float(found["process_started"])) < 2.0
-        return TRAINING if same and process.status() != psutil.STATUS_ZOMBIE else KILLED
-    except (psutil.Error, KeyError, TypeError, ValueError, OverflowError):
-        return KILLED
 
 
 def _session(record: Mapping[str, Any]) -> Session:

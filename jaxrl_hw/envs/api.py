@@ -56,8 +56,6 @@ class Task(NamedTuple):
     guide: Callable[[], Callable[[Array], tuple[Array, Array]]] | None = None
     """Makes key -> (normalized policy observation [O], action [A]): samples of a motion that a
     policy may be fitted to before it learns."""
-    ease: Callable[[dict[str, Array], Array], dict[str, Array]] | None = None
-    """(reward terms, iteration int32 []) -> reward terms: how the reward changes over a run."""
     stagger: bool = False
     """Start a run's first episodes somewhere along the time limit. For tasks that end by the time
     limit alone: their environments would all end in the same iteration. Where falls end episodes

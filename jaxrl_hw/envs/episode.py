@@ -55,12 +55,7 @@ def stagger(task: Task, state: EnvState, key: Array) -> EnvState:
 
 
 def step(
-    task: Task,
-    physics: Physics,
-    state: EnvState,
-    action: Array,
-    key: Array,
-    iteration: Array | None = None,
+    task: Task, physics: Physics, state: EnvState, action: Array, key: Array
 ) -> tuple[EnvState, Transition]:
     """Advance one environment by one control step, resetting it if its episode ended.
 
@@ -69,7 +64,6 @@ def step(
     Args:
       state: of one environment.
       action: [A].
-      iteration: int32 [] of the run, for rewards that change over it; None: as at its end.
     """
     key_outcome, key_reset = jax.random.split(key)
     ctrl = task.control(state.task, action)
@@ -82,10 +76,7 @@ def step(
     terminated = out.terminated | ~finite
     truncated = ~terminated & (steps >= task.episode_steps)
     done = terminated | truncated
-    weighted = out.rewards
-    if task.ease is not None and iteration is not None:
-        weighted = task.ease(weighted, iteration)
-    rewards = {name: jnp.where(finite, value, 0.0) for name, value in weighted.items()}
+    rewards = {name: jnp.where(finite, value, 0.0) for name, value in out.rewards.items()}
     reward = sum(rewards.values(), jnp.zeros(()))
     ret, length = state.ret + reward, state.length + 1
 

@@ -93,7 +93,6 @@ def make(config: JoystickConfig, robot: Any, model: Any) -> Task:
         reset=lambda key: _reset(t, key),
         control=lambda state, action: _target(t, action),
         outcome=lambda *args: _outcome(t, *args),
-        ease=(lambda parts, i: rewards.eased(parts, i, config)) if config.ease_in else None,
         guide=lambda: gait.stepping_in_place(config, robot, model, t.body),
     )
 

@@ -11,8 +11,6 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from jaxrl_hw.config import JoystickConfig
-
 
 class Signals(NamedTuple):
     """What a control step did, in SI units."""
@@ -147,17 +145,6 @@ TERMS: dict[str, Callable[[Signals], Array]] = {
 }
 ONCE = frozenset({"fall"})
 """Terms paid once, not per second."""
-
-
-EASED = frozenset({"velocity_error", "yaw_error", "power", "stand_still"})
-"""Terms that `ease_in` holds back at first."""
-
-
-def eased(parts: dict[str, Array], iteration: Array, config: JoystickConfig) -> dict[str, Array]:
-    """Weighted terms as they count in an iteration [] of a run."""
-    done = jnp.minimum(iteration / config.ease_in, 1.0)
-    share = config.ease_from + (1.0 - config.ease_from) * done
-    return {name: share * part if name in EASED else part for name, part in parts.items()}
 
 
 def weighted(signals: Signals, weights: object, dt: float) -> dict[str, Array]:

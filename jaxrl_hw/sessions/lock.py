@@ -139,6 +139,11 @@ class Lock:
                 self._lost = f"process {found.get('pid')} on {found.get('host')}"
 
 
+def is_living(found: Note, path: Path) -> bool:
+    """Whether the process of a note that was read at `path` still trains, as far as can be told."""
+    return _verdict(found, path) != _GONE
+
+
 def _refuse_living(found: Note, path: Path) -> None:
     verdict = _verdict(found, path)
     if verdict == _GONE:
@@ -182,14 +187,15 @@ def _is_alive(found: Note, path: Path) -> bool:
     """Whether the note's process, of this machine, still runs. Process numbers are used again."""
     import psutil
 
-    if found["pid"] == os.getpid():
-        return os.path.realpath(path) in _mine
     try:
         process = psutil.Process(int(found["pid"]))
         same = abs(process.create_time() - float(found["process_started"])) < 2.0
-        return same and process.status() != psutil.STATUS_ZOMBIE
+        living = same and process.status() != psutil.STATUS_ZOMBIE
     except (psutil.Error, KeyError, TypeError, ValueError, OverflowError):
         return False
+    if found["pid"] == os.getpid():
+        return living and os.path.realpath(path) in _mine
+    return living
 
 
 def _without_identity(found: Note) -> Note:

@@ -104,14 +104,14 @@ def test_a_run_at_its_goal_says_how_it_goes_on(new_run, tmp_path, capsys):
 
 
 def test_a_run_in_training_names_the_process(run, capsys):
-    leave_note(run, os.getpid(), platform.node())
+    leave_note(run, os.getppid(), platform.node())
     found = listed(capsys)["walker"]
     assert (found["status"], found["resumable"]) == ("training", False)
-    assert f"by process {os.getpid()} on " in found["why"]
+    assert f"by process {os.getppid()} on " in found["why"]
     assert found["last_session"]["ended"] == "training"
     assert found["last_session"]["num_envs"] == 32
     # it has only just begun, and compiles
-    leave_note(run, os.getpid(), platform.node(), began=False)
+    leave_note(run, os.getppid(), platform.node(), began=False)
     found = listed(capsys)["walker"]
     assert (found["status"], found["last_session"]["ended"]) == ("training", "time limit")
 
@@ -124,7 +124,7 @@ def test_a_killed_session_does_not_hold_the_run(run, capsys):
     found = listed(capsys)["walker"]
     assert (found["status"], found["last_session"]["ended"]) == ("ready", "killed")
     # the number given to another process
-    leave_note(run, os.getpid(), platform.node(), born=1.0)
+    leave_note(run, os.getppid(), platform.node(), born=1.0)
     assert listed(capsys)["walker"]["status"] == "ready"
 
 

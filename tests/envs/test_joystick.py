@@ -435,23 +435,3 @@ def test_other_robots_step_and_stay_finite(robot: str, sizes: tuple[int, int, in
     assert not moved.nonfinite.any()
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((state.obs, moved.reward)))
     assert not moved.terminated.any()  # the home pose stands for 0.2 s
-
-
-def test_the_iteration_decides_how_much_power_costs_and_without_one_it_costs_all() -> None:
-    config = preset_config("g1_12dof")
-    config = replace(
-        config,
-        num_envs=4,
-        physics="native",
-        joystick=replace(config.joystick, ease_in=100, ease_from=0.25),
-    )
-    env = make_env(config)
-    state = jax.jit(env.reset)(jax.random.key(0))
-    step = jax.jit(env.step)
-    args = (state, jnp.ones((4, 12)), jax.random.key(1))
-    early, late = (step(*args, jnp.int32(i))[1].rewards for i in (0, 100))
-    whole = step(*args)[1].rewards
-    np.testing.assert_allclose(early["power"], 0.25 * whole["power"], rtol=1e-5)
-    np.testing.assert_allclose(late["power"], whole["power"], rtol=1e-5)
-    assert np.all(np.asarray(whole["power"]) < 0)
-    np.testing.assert_array_equal(early["foot_height"], whole["foot_height"])
