@@ -40,23 +40,36 @@ def wanted(
 
 
 def stepping_in_place(
-    config: JoystickConfig, robot: Any, model: Any, body: Legged
+    config: JoystickConfig,
+    robot: Any,
+    model: Any,
+    body: Legged,
+    draw: Callable[[Array], tuple[Array, Array]],
 ) -> Callable[[Array], tuple[Array, Array]]:
     """Stepping in place, open loop: key -> (normalized observation [O], action [A]).
 
-    The action is the one that fits the observation's phase; all else in the observation is noise,
-    to be looked past. Nothing balances in it. But a policy that starts from it makes steps from its
-    first attempt on; to find the rhythm of a gait by chance costs millions of tries.
+    The action is the one that fits the observation's phase, or the home pose where the command is
+    to stand still; all else in the observation is noise, to be looked past. Nothing balances in it.
+    But a policy that starts from it makes steps from its first attempt on; to find the rhythm of a
+    gait by chance costs millions of tries, and to lose it again where it is not wanted as many.
+
+    Args:
+      config: of the gait.
+      robot: `RobotSpec`.
+      model: host-side MjModel.
+      body: the robot's joints.
+      draw: key -> (command [3] in standard deviations, whether it is to stand still).
     """
     lifted = np.stack([lifted_pose(model, foot, body, config.swing_height) for foot in robot.feet])
     per_action = lifted / np.asarray(robot.action_scale, np.float32)
     size, _ = observations.sizes(len(body.home), len(robot.feet))
 
     def sample(key: Array) -> tuple[Array, Array]:
-        key_phase, key_rest = jax.random.split(key)
+        key_command, key_phase, key_rest = jax.random.split(key, 3)
+        command, standing = draw(key_command)
         phase = jax.random.uniform(key_phase)
-        _, height = wanted(config, robot, phase, jnp.zeros((), bool))
-        seen = observations.normalized_like(jax.random.normal(key_rest, (size,)), phase)
+        _, height = wanted(config, robot, phase, standing)
+        seen = observations.normalized_like(jax.random.normal(key_rest, (size,)), command, phase)
         return seen, (height / config.swing_height) @ jnp.asarray(per_action)
 
     return sample

@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from jaxrl_hw.config import JoystickConfig
-from jaxrl_hw.envs import gait, geometry, observations, randomize, rewards
+from jaxrl_hw.envs import commands, gait, geometry, observations, randomize, rewards
 from jaxrl_hw.envs.api import Outcome, Start, Task
 from jaxrl_hw.envs.layout import Legged, legged_layout
 from jaxrl_hw.physics.api import (
@@ -25,11 +25,6 @@ from jaxrl_hw.types import Observation
 
 CONTACT_FORCE = 1.0
 """N: a foot that carries more than this is on the ground."""
-STANDING_SPEED = 0.05
-"""A command slower than this (m/s, rad/s, as a norm) is to stand still."""
-SLOWEST = 0.2
-"""No slower command than this is drawn but to stand still: between the two a policy would have to
-turn from standing to stepping within a hair's breadth, and steps in place instead."""
 
 
 class JoystickState(NamedTuple):
@@ -93,7 +88,9 @@ def make(config: JoystickConfig, robot: Any, model: Any) -> Task:
         reset=lambda key: _reset(t, key),
         control=lambda state, action: _target(t, action),
         outcome=lambda *args: _outcome(t, *args),
-        guide=lambda: gait.stepping_in_place(config, robot, model, t.body),
+        guide=lambda: gait.stepping_in_place(
+            config, robot, model, t.body, lambda key: commands.draw_normalized(config, key)
+        ),
     )
 
 
@@ -115,7 +112,7 @@ def _reset(t: _Joystick, key: Array) -> Start:
     physics = _start_pose(t, key_pose)
     u = jax.random.uniform(key_task, (8,))
     state = JoystickState(
-        command=_draw_command(t.config, u[0:4]),
+        command=commands.draw(t.config, u[0:4]),
         command_left=_steps(t, u[4], t.config.resample_s),
         push_left=_push_wait(t, u[5]),
         phase=u[6],
@@ -186,7 +183,7 @@ def _signals(
     torque = jnp.clip(
         b.kp * (_target(t, action) - joint) - b.kd * joint_velocity, -b.torque_limit, b.torque_limit
     )
-    standing = _is_standing(state.command)
+    standing = commands.is_standing(state.command)
     stance, swing_height = gait.wanted(c, t.robot, state.phase, standing)
     fell = (physics.qpos[2] < t.robot.fall_height) | (-gravity[2] < np.cos(c.fall_tilt))
     return rewards.Signals(
@@ -223,17 +220,24 @@ def _advance(
     command_left, push_left = state.command_left - 1, state.push_left - 1
     due, pushed = command_left <= 0, push_left <= 0
     if t.config.push_speed > 0.0:
-        speed = t.config.push_speed * u[6] * pushed
-        angle = 2.0 * jnp.pi * u[7]
-        push = speed * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
+        push = _push(t.config, physics.time, u[6:8]) * pushed
         physics = physics._replace(qvel=physics.qvel.at[:2].add(push))
     return physics, JoystickState(
-        command=jnp.where(due, _draw_command(t.config, u[0:4]), state.command),
+        command=jnp.where(due, commands.draw(t.config, u[0:4]), state.command),
         command_left=jnp.where(due, _steps(t, u[4], t.config.resample_s), command_left),
         push_left=jnp.where(pushed, _push_wait(t, u[5]), push_left),
         phase=(state.phase + t.dt / t.robot.gait_period) % 1.0,
         action=action,
     )
+
+
+def _push(c: JoystickConfig, time: Array, u: Array) -> Array:
+    """A velocity [2] off a disc, m/s, from uniform numbers u [2]. The disc grows over an episode:
+    who falls soon has to learn to walk first, who stays up is pushed harder."""
+    grown = jnp.minimum(1.0, time / c.push_ramp_s) if c.push_ramp_s > 0.0 else 1.0
+    angle = 2.0 * jnp.pi * u[1]
+    speed = c.push_speed * grown * jnp.sqrt(u[0])
+    return speed * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
 
 
 def _readings(
@@ -260,21 +264,6 @@ def _observe(t: _Joystick, readings: observations.Readings, key: Array) -> Obser
     size, _ = observations.sizes(readings.joint.shape[0], readings.foot_height.shape[0])
     unit = jax.random.uniform(key, (size,), minval=-1.0, maxval=1.0)
     return observations.observe(readings, unit, t.config.noise)
-
-
-def _draw_command(c: JoystickConfig, u: Array) -> Array:
-    """A command [3] from uniform numbers u [4]; the last decides whether it is to stand still."""
-    low = jnp.array([c.vx[0], c.vy[0], c.yaw_rate[0]], jnp.float32)
-    high = jnp.array([c.vx[1], c.vy[1], c.yaw_rate[1]], jnp.float32)
-    command = low + (high - low) * u[:3]
-    fastest = jnp.linalg.norm(jnp.maximum(jnp.abs(low), jnp.abs(high)))
-    slow = jnp.linalg.norm(command) < SLOWEST * jnp.minimum(1.0, fastest)
-    still = (u[3] < c.zero_command) | slow
-    return jnp.where(still, 0.0, command)
-
-
-def _is_standing(command: Array) -> Array:
-    return jnp.linalg.norm(command) < STANDING_SPEED
 
 
 def _steps(t: _Joystick, u: Array, seconds: tuple[float, float]) -> Array:

@@ -62,16 +62,18 @@ def policy_entries(r: Readings) -> Array:
     )
 
 
-def normalized_like(noise: Array, phase: Array) -> Array:
-    """What a policy sees after normalization [O], where only the phase is known.
+def normalized_like(noise: Array, command: Array, phase: Array) -> Array:
+    """What a policy sees after normalization [O], where only command and phase are known.
 
     Args:
       noise: [O] of unit variance, for all the rest.
+      command: [3] in standard deviations of the commands that are drawn.
       phase: [] of the gait, 0 to 1.
     """
     angle = 2.0 * jnp.pi * phase
     clock = jnp.stack([jnp.sin(angle), jnp.cos(angle)])
-    return noise.at[-2:].set(jnp.sqrt(2.0) * clock)  # a sine's variance is 1/2
+    # a sine's variance is 1/2
+    return noise.at[6:9].set(command).at[-2:].set(jnp.sqrt(2.0) * clock)
 
 
 def observe(r: Readings, unit_noise: Array, scale: float) -> Observation:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jaxrl_hw.config import JoystickConfig
-from jaxrl_hw.envs import gait, observations
+from jaxrl_hw.envs import commands, gait, observations
 from jaxrl_hw.envs.layout import legged_layout
 from jaxrl_hw.physics.model import compile_model
 from jaxrl_hw.robots import get_robot
@@ -65,15 +65,23 @@ def test_a_foot_stands_first_and_then_swings_along_half_a_sine() -> None:
     assert (height == 0.0).all()
 
 
-def test_stepping_in_place_is_the_lifted_leg_at_mid_swing() -> None:
+def test_the_guide_steps_in_place_where_it_is_to_move_and_stands_where_it_is_not() -> None:
     robot, model, body = standing("g1_12dof")
-    sample = jax.vmap(gait.stepping_in_place(CONFIG, robot, model, body))
-    seen, action = sample(jax.random.split(jax.random.key(0), 4000))
+
+    def draw(key):
+        return commands.draw_normalized(CONFIG, key)
+
+    sample = jax.vmap(gait.stepping_in_place(CONFIG, robot, model, body, draw))
+    seen, action = sample(jax.random.split(jax.random.key(0), 8000))
     size, _ = observations.sizes(12, 2)
-    assert seen.shape == (4000, size)
-    # normalized: mean 0, variance 1 in every entry, the clock as well
+    assert seen.shape == (8000, size)
+    # normalized: mean 0, variance 1 in every entry, command and clock as well
     np.testing.assert_allclose(seen.mean(axis=0), 0.0, atol=0.1)
     np.testing.assert_allclose(seen.var(axis=0), 1.0, atol=0.1)
+    still = (seen[:, 6:9] == 0.0).all(axis=1)
+    assert 0.14 < still.mean() < 0.2
+    np.testing.assert_array_equal(action[still], 0.0)
+    seen, action = seen[~still], action[~still]
     phase = np.arctan2(seen[:, -2], seen[:, -1]) / (2 * np.pi) % 1.0
     lifted = gait.lifted_pose(model, "left_foot", body, 0.08) / np.array(robot.action_scale)
     top = np.abs(phase - 0.775) < 0.003

@@ -1,0 +1,117 @@
+"""Sessions that chain into one run: equal to the bit on one machine, taken up by another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from jaxrl_hw import load_run
+from jaxrl_hw.types import TrainState
+
+SMALL = [
+    *("--robot", "cartpole", "--num-envs", "8", "--no-tensorboard", "--save-every", "5"),
+    *("--ppo.unroll", "4", "--ppo.epochs", "2", "--ppo.minibatches", "2"),
+    *("--net.policy", "16", "--net.value", "16", "--cartpole.episode-s", "0.5"),
+]
+ENGINES = ("native", "mjx")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_once(quick_compile: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One compilation cache for all processes of this file, none of it in the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.mktemp("xla")))
+        patch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+        patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, train_process):
+    """whole(engine): the folder of 20 iterations in one session."""
+    folders: dict[str, Path] = {}
+
+    def run(engine: str) -> Path:
+        if engine not in folders:
+            folder = tmp_path_factory.mktemp(engine) / "run"
+            flags = ("--physics", engine, "--run-dir", folder, "--iterations", "20")
+            code, _, err = train_process(*SMALL, *flags)
+            assert code == 0, err
+            folders[engine] = folder
+        return folders[engine]
+
+    return run
+
+
+def leaves(state: TrainState) -> dict[str, np.ndarray]:
+    """Every array of a state by its path, random keys as their bits."""
+
+    def bits(leaf: jax.Array) -> np.ndarray:
+        is_key = jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+        return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
+
+    found = jax.tree_util.tree_leaves_with_path(state)
+    return {jax.tree_util.keystr(path): bits(leaf) for path, leaf in found}
+
+
+def sessions(folder: Path) -> list[tuple[int, int]]:
+    lines = map(json.loads, (folder / "sessions.jsonl").read_text().splitlines())
+    return [(line["first_iteration"], line["last_iteration"]) for line in lines]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_three_sessions_equal_one_to_the_last_bit(
+    engine, whole, tmp_path, train_process, reproducible
+):
+    for goal in (7, 13, 20):
+        flags = ("--physics", engine, "--run-dir", tmp_path, "--iterations", str(goal))
+        code, _, err = train_process(*SMALL, *flags)
+        assert code == 0, err
+    assert sessions(tmp_path) == [(1, 7), (8, 13), (14, 20)]
+    assert sessions(whole(engine)) == [(1, 20)]
+    rows = reproducible(tmp_path)
+    assert len(rows) == 20
+    assert rows == reproducible(whole(engine))
+    chained, undisturbed = leaves(load_run(tmp_path).state), leaves(load_run(whole(engine)).state)
+    assert chained.keys() == undisturbed.keys()
+    for name, leaf in undisturbed.items():
+        assert chained[name].dtype == leaf.dtype, name
+        assert chained[name].tobytes() == leaf.tobytes(), name
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("--physics", "mjx"), "physics was native, now mjx"),
+        (("--precision", "bfloat16"), "precision was float32, now bfloat16"),
+        (("--num-envs", "16"), "environments made anew: 16 instead of 8"),
+    ],
+)
+def test_another_machine_takes_the_run_up_and_says_what_is_no_longer_the_same(
+    change, said, whole, tmp_path, train_process, reproducible
+):
+    folder = tmp_path / "run"
+    base = (*SMALL, "--run-dir", folder)
+    assert train_process(*base, "--physics", "native", "--iterations", "10")[0] == 0
+    before = load_run(folder).state
+    flags = {"--physics": "native", **dict([change])}
+    told = [word for pair in flags.items() for word in pair]
+    code, out, err = train_process(*base, *told, "--iterations", "10")  # at its goal: as it was
+    assert (code, err) == (0, "")
+    code, out, err = train_process(*base, *told, "--iterations", "12")
+    assert (code, err) == (0, "")
+    assert said in " ".join(out.split())
+    after = load_run(folder).state
+    # the learner went on: its counters, its optimizer and its normalizer did not begin anew
+    assert int(after.iteration) == 12
+    assert int(after.env_steps) == int(before.env_steps) + 2 * 4 * int(flags.get("--num-envs", 8))
+    assert reproducible(folder)[:10] == reproducible(whole("native"))[:10]
+    shift = np.concatenate(
+        [np.ravel(b - a) for a, b in zip(*map(jax.tree.leaves, (before.params, after.params)))]
+    )
+    assert 0 < np.abs(shift).max() < 0.1
