@@ -39,7 +39,7 @@ lint: setup
 	$(VENV)/bin/lint-imports
 
 unit: setup
-	$(PY) -m pytest
+	$(PY) -m pytest -n 2 --dist loadfile
 
 notebook: setup
 	JAXRL_HW_NOTEBOOK_SIZE=tiny $(PY) -m pytest --nbmake --nbmake-timeout=300 notebooks

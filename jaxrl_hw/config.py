@@ -149,13 +149,13 @@ class JoystickConfig:
     """Height of the swing curve's top, m."""
     swing_fraction: float = 0.45
     """Part of the gait cycle that a foot swings."""
+    pause_clock: bool = True
+    """The policy does not see the gait's clock while it is told to stand still."""
     push_speed: float = 1.2
     """Largest sudden change of the base's horizontal velocity, m/s, uniform over a disc; 0 for
     none."""
     push_interval_s: float = 5.0
     """Mean seconds between pushes."""
-    push_ramp_s: float = 10.0
-    """Seconds of an episode over which pushes grow to their full speed; 0: full from its start."""
     noise: float = 1.0
     """Scale of all observation noise; 0 for none."""
     randomize: bool = True

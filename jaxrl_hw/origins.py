@@ -43,7 +43,9 @@ MAY_CHANGE = {
     "init_from",
 }
 """Settings that may differ between the sessions of one run: none of them changes what is learned
-from, but num_envs, physics and precision, which a run may take up on another machine."""
+from, but those of `_TAKEN_UP`."""
+_TAKEN_UP = ("num_envs", "physics", "precision")
+"""Settings in which another machine may take a run up: the learner goes on, but not to the bit."""
 
 
 class Continued(NamedTuple):
@@ -87,7 +89,8 @@ def continued(config: Config, folder: Path) -> Continued:
         )
     # what a run started from is history: it need not be there any more, nor be given again
     config = replace(config, init_from=str(saved.get("init_from", "")))
-    return Continued(_same_envs(config, saved), done, run.path, notes)
+    config = _same_envs(config, saved)
+    return Continued(config, done, run.path, notes + _taken_up(saved, config))
 
 
 def _changes(saved: dict[str, Any], config: Config, folder: Path) -> tuple[str, ...]:
@@ -101,6 +104,17 @@ def _changes(saved: dict[str, Any], config: Config, folder: Path) -> tuple[str, 
         hint = "choose another --run-dir, use its settings, or go on with --override-config"
         raise _another_run(folder, changed, hint)
     return (f"the run goes on with other settings than it began with: {_listed(changed)}",)
+
+
+def _taken_up(saved: dict[str, Any], config: Config) -> tuple[str, ...]:
+    """Tell what another machine does otherwise."""
+    now = settings.to_dict(config)
+    theirs, ours = ({k: d[k] for k in _TAKEN_UP if k in saved} for d in (saved, now))
+    changed = _differing(theirs, ours, set())
+    if not changed:
+        return ()
+    anew = " in environments made anew" if any(key == "num_envs" for key, _, _ in changed) else ""
+    return (f"{_listed(changed)}: the learner goes on{anew}, no longer the same to the last bit",)
 
 
 def _check_origin(config: Config, folder: Path) -> None:

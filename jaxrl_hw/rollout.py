@@ -12,6 +12,7 @@ from jax import Array, lax
 from jaxrl_hw.envs import episode
 from jaxrl_hw.envs.api import Task
 from jaxrl_hw.envs.episode import EnvState, Transition
+from jaxrl_hw.pause import Pause
 from jaxrl_hw.physics.api import Physics
 from jaxrl_hw.symmetry import Symmetry
 from jaxrl_hw.types import Algorithm, Batch, Learner, Metrics
@@ -35,6 +36,7 @@ class Env(NamedTuple):
     reset: Callable[[Array], Any]
     step: Callable[[Any, Array, Array], tuple[Any, Transition]]
     guide: Callable[[], Callable[[Array], tuple[Array, Array]]] | None = None
+    pause: Pause | None = None
 
 
 class RolloutState(NamedTuple):
@@ -70,6 +72,7 @@ def make_vector_env(task: Task, physics: Physics, num_envs: int) -> Env:
         reset,
         step,
         task.guide,
+        task.pause,
     )
 
 

@@ -54,7 +54,6 @@ AT_LEAST = {
     "ppo.symmetry_coef": 0.0,
     "joystick.episode_s": 0.1,
     "joystick.push_interval_s": 0.1,
-    "joystick.push_ramp_s": 0.0,
     "joystick.noise": 0.0,
     "joystick.velocity_sigma": 1e-6,
     "joystick.yaw_sigma": 1e-6,

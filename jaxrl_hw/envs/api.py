@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from jax import Array
 
+from jaxrl_hw.pause import Pause
 from jaxrl_hw.physics.api import ModelParams, PhysState
 from jaxrl_hw.symmetry import Symmetry
 from jaxrl_hw.types import Observation
@@ -56,6 +57,8 @@ class Task(NamedTuple):
     guide: Callable[[], Callable[[Array], tuple[Array, Array]]] | None = None
     """Makes key -> (normalized policy observation [O], action [A]): samples of a motion that a
     policy may be fitted to before it learns."""
+    pause: Pause | None = None
+    """What a policy is not to look at while it is told to stand still."""
     stagger: bool = False
     """Start a run's first episodes somewhere along the time limit. For tasks that end by the time
     limit alone: their environments would all end in the same iteration. Where falls end episodes

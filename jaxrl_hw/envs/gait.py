@@ -69,7 +69,9 @@ def stepping_in_place(
         command, standing = draw(key_command)
         phase = jax.random.uniform(key_phase)
         _, height = wanted(config, robot, phase, standing)
-        seen = observations.normalized_like(jax.random.normal(key_rest, (size,)), command, phase)
+        runs = 1.0 - standing if config.pause_clock else jnp.ones(())
+        noise = jax.random.normal(key_rest, (size,))
+        seen = observations.normalized_like(noise, command, phase, runs)
         return seen, (height / config.swing_height) @ jnp.asarray(per_action)
 
     return sample

@@ -85,6 +85,7 @@ def make(config: JoystickConfig, robot: Any, model: Any) -> Task:
         episode_steps=round(config.episode_s / t.dt),
         fields=randomize.FIELDS,
         symmetry=_symmetry(robot),
+        pause=observations.pause(joints) if config.pause_clock else None,
         reset=lambda key: _reset(t, key),
         control=lambda state, action: _target(t, action),
         outcome=lambda *args: _outcome(t, *args),
@@ -220,7 +221,7 @@ def _advance(
     command_left, push_left = state.command_left - 1, state.push_left - 1
     due, pushed = command_left <= 0, push_left <= 0
     if t.config.push_speed > 0.0:
-        push = _push(t.config, physics.time, u[6:8]) * pushed
+        push = _push(t.config, u[6:8]) * pushed
         physics = physics._replace(qvel=physics.qvel.at[:2].add(push))
     return physics, JoystickState(
         command=jnp.where(due, commands.draw(t.config, u[0:4]), state.command),
@@ -231,13 +232,10 @@ def _advance(
     )
 
 
-def _push(c: JoystickConfig, time: Array, u: Array) -> Array:
-    """A velocity [2] off a disc, m/s, from uniform numbers u [2]. The disc grows over an episode:
-    who falls soon has to learn to walk first, who stays up is pushed harder."""
-    grown = jnp.minimum(1.0, time / c.push_ramp_s) if c.push_ramp_s > 0.0 else 1.0
+def _push(c: JoystickConfig, u: Array) -> Array:
+    """A velocity [2] uniform over a disc, m/s, from uniform numbers u [2]."""
     angle = 2.0 * jnp.pi * u[1]
-    speed = c.push_speed * grown * jnp.sqrt(u[0])
-    return speed * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
+    return c.push_speed * jnp.sqrt(u[0]) * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
 
 
 def _readings(

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from jaxrl_hw.envs.commands import STANDING_SPEED
+from jaxrl_hw.pause import Pause
 from jaxrl_hw.symmetry import SignedPermutation, Symmetry, concatenate
 from jaxrl_hw.types import Observation
 
@@ -62,18 +64,28 @@ def policy_entries(r: Readings) -> Array:
     )
 
 
-def normalized_like(noise: Array, command: Array, phase: Array) -> Array:
+def normalized_like(noise: Array, command: Array, phase: Array, runs: Array) -> Array:
     """What a policy sees after normalization [O], where only command and phase are known.
 
     Args:
       noise: [O] of unit variance, for all the rest.
       command: [3] in standard deviations of the commands that are drawn.
       phase: [] of the gait, 0 to 1.
+      runs: 1 where the policy sees the clock, 0 where that is paused.
     """
     angle = 2.0 * jnp.pi * phase
     clock = jnp.stack([jnp.sin(angle), jnp.cos(angle)])
     # a sine's variance is 1/2
-    return noise.at[6:9].set(command).at[-2:].set(jnp.sqrt(2.0) * clock)
+    return noise.at[6:9].set(command).at[-2:].set(jnp.sqrt(2.0) * runs * clock)
+
+
+def pause(joints: int) -> Pause:
+    """The clock stops where a robot of so many joints is told to stand."""
+    size, _ = sizes(joints, 0)
+    command, clock = np.zeros((2, size), np.float32)
+    command[6:9] = 1.0 / (COMMAND_SCALE * STANDING_SPEED)
+    clock[-2:] = 1.0
+    return Pause(command, clock)
 
 
 def observe(r: Readings, unit_noise: Array, scale: float) -> Observation:

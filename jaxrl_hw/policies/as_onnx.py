@@ -1,4 +1,4 @@
-"""A policy as an ONNX graph: a dozen nodes, built with the onnx package's own helper."""
+"""A policy as an ONNX graph: two dozen nodes, built with the onnx package's own helper."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from jaxrl_hw.policies.portable import PortablePolicy
 
 OPSET, IR_VERSION = 17, 8
 """Of 2022: read by every onnxruntime from 1.13 on, so by those on a robot's computer."""
+_FLOAT = 1  # onnx.TensorProto.FLOAT
 ACTIVATIONS = {"elu": ("Elu",), "relu": ("Relu",), "silu": ("Sigmoid", "Mul"), "tanh": ("Tanh",)}
 
 
@@ -28,7 +29,7 @@ def to_onnx(policy: PortablePolicy) -> bytes:
 
     arrays = policy.arrays()
     limit = arrays.pop("clip")
-    arrays |= {"low": -limit, "high": limit}
+    arrays |= {"low": -limit, "high": limit, "one": np.ones((), np.float32)}
     unused = ("seen", "log_std")
     graph = helper.make_graph(
         _nodes(policy, helper.make_node),
@@ -50,9 +51,17 @@ def to_onnx(policy: PortablePolicy) -> bytes:
 
 
 def _nodes(policy: PortablePolicy, node: Any) -> list[Any]:
-    """obs -> normalized -> layers -> action."""
+    """obs -> paused -> normalized -> layers -> action."""
     nodes = [
-        node("Sub", ["obs", "mean"], ["centred"]),
+        node("Mul", ["obs", "command"], ["told"]),
+        node("Abs", ["told"], ["size"]),
+        node("ReduceMax", ["size"], ["largest"], axes=[-1], keepdims=1),
+        node("Less", ["largest", "one"], ["still"]),
+        node("Cast", ["still"], ["stands"], to=_FLOAT),
+        node("Mul", ["stands", "clock"], ["hidden"]),
+        node("Sub", ["one", "hidden"], ["visible"]),
+        node("Mul", ["obs", "visible"], ["seen_obs"]),
+        node("Sub", ["seen_obs", "mean"], ["centred"]),
         node("Div", ["centred", "scale"], ["scaled"]),
         node("Clip", ["scaled", "low", "high"], ["x0"]),
     ]

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from jaxrl_hw.errors import UserError, suggest
+from jaxrl_hw.pause import no_pause
 from jaxrl_hw.policies.portable import FORMAT, PortablePolicy
 from jaxrl_hw.policies.run_policy import ACTIVATIONS
 from jaxrl_hw.sessions.atomic import write_bytes
 
-_ARRAYS = ("mean", "scale", "clip", "seen", "log_std", "kernel0", "bias0")
+_ARRAYS = ("command", "clock", "mean", "scale", "clip", "seen", "log_std", "kernel0", "bias0")
 _KINDS = {
     "robot": str,
     "task": str,
@@ -49,6 +50,8 @@ def load_policy(path: Path) -> PortablePolicy:
         raise UserError(f"no policy in {path}: it {state}{hint}")
     arrays = _read(path)
     meta = _meta(arrays, path)
+    if meta["format"] == 1 and "mean" in arrays:  # from before policies could pause
+        arrays |= no_pause(arrays["mean"].size)._asdict()
     count = max(sum(name.startswith(kind) for name in arrays) for kind in ("kernel", "bias"))
     wanted = [*_ARRAYS, *(f"{kind}{i}" for i in range(count) for kind in ("kernel", "bias"))]
     missing = [name for name in dict.fromkeys(wanted) if name not in arrays]
@@ -59,6 +62,8 @@ def load_policy(path: Path) -> PortablePolicy:
         raise _foreign(path, f"it lacks {', '.join(missing[:4])}")
     _check(arrays, count, meta["activation"], path)
     return PortablePolicy(
+        arrays["command"],
+        arrays["clock"],
         arrays["mean"],
         arrays["scale"],
         float(arrays["clip"]),
@@ -95,9 +100,9 @@ def _meta(arrays: dict[str, np.ndarray], path: Path) -> dict[str, Any]:
         number = int(meta["format"])
     except (ValueError, KeyError, TypeError) as error:
         raise _foreign(path, "its description has no format number") from error
-    if number != FORMAT:
+    if not 1 <= number <= FORMAT:
         raise UserError(
-            f"{path} has format {number}, this version reads format {FORMAT}: "
+            f"{path} has format {number}, this version reads formats 1 to {FORMAT}: "
             "use the version of jaxrl_hw that wrote it, or a newer one"
         )
     return dict(meta)
@@ -119,7 +124,8 @@ def _check(arrays: dict[str, np.ndarray], count: int, activation: Any, path: Pat
     sizes = [arrays["mean"].size, *(arrays[f"bias{i}"].size for i in range(count))]
     flat: dict[str, tuple[int, ...]] = {"clip": (), "seen": ()}
     flat |= {name: (sizes[i + 1],) for i, name in enumerate(f"bias{i}" for i in range(count))}
-    flat |= {"mean": (sizes[0],), "scale": (sizes[0],), "log_std": (sizes[-1],)}
+    flat |= dict.fromkeys(("command", "clock", "mean", "scale"), (sizes[0],))
+    flat |= {"log_std": (sizes[-1],)}
     if shapes != list(pairwise(sizes)) or any(arrays[k].shape != v for k, v in flat.items()):
         raise _foreign(path, f"its layers do not fit together: {shapes}")
     if not all(np.isfinite(array).all() for array in arrays.values()):

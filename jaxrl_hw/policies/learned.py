@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -11,9 +12,11 @@ import numpy as np
 from jax import Array
 
 from jaxrl_hw.config import Config
+from jaxrl_hw.factory import make_task
 from jaxrl_hw.nets import normalize
 from jaxrl_hw.nets.mlp import MLP
 from jaxrl_hw.nets.normalize import RunningStats
+from jaxrl_hw.pause import Pause, no_pause
 from jaxrl_hw.policies.describe import describe
 from jaxrl_hw.policies.portable import PortablePolicy
 from jaxrl_hw.types import TrainState
@@ -28,7 +31,11 @@ def portable(config: Config, state: TrainState) -> PortablePolicy:
     stats: RunningStats = state.obs_stats.policy
     layers = layers_of(state.params.policy)
     millions, rest = (int(x) for x in np.asarray(state.env_steps))
+    task, _ = make_task(replace(config, physics="native"))
+    pause = task.pause or no_pause(len(stats.mean))
     return PortablePolicy(
+        command=pause.command,
+        clock=pause.clock,
         mean=_numbers(stats.mean),
         scale=_numbers(normalize.scale(stats)),
         clip=normalize.CLIP,
@@ -66,7 +73,8 @@ def as_function(policy: PortablePolicy) -> Callable[[Any], Array]:
     """The policy through the library's own networks: observations [..., O] -> actions [..., A]."""
     net = MLP(policy.widths, policy.action_size, policy.activation)
     params, stats = params_of(policy), stats_of(policy)
-    act = jax.jit(lambda obs: net.apply(params, normalize.normalize(stats, obs)))
+    pause = Pause(policy.command, policy.clock)
+    act = jax.jit(lambda obs: net.apply(params, normalize.normalize(stats, pause(obs))))
     return lambda obs: jnp.asarray(act(jnp.asarray(obs, jnp.float32)))
 
 

@@ -9,17 +9,19 @@ import numpy as np
 
 from jaxrl_hw.policies.run_policy import forward
 
-FORMAT = 1
-"""Version of the arrays and of the description, in the description."""
+FORMAT = 2
+"""Version of the arrays and of the description, in the description. 1 had no `command`, `clock`."""
 
 
 @dataclass(frozen=True, eq=False)
 class PortablePolicy:
-    """Normalization and dense layers; called, it maps observations [..., O] to actions [..., A].
+    """Pause, normalization, dense layers: a call maps observations [..., O] to actions [..., A].
 
     The action is the mean: there is no exploration noise in it.
     """
 
+    command: np.ndarray = field(repr=False)  # [O], and
+    clock: np.ndarray = field(repr=False)  # [O]: see `jaxrl_hw.pause`; zeros where nothing pauses
     mean: np.ndarray = field(repr=False)  # [O], subtracted from the observation
     scale: np.ndarray = field(repr=False)  # [O], then divided by
     clip: float  # then clipped to +-clip
@@ -53,6 +55,8 @@ class PortablePolicy:
         layers = {f"kernel{i}": kernel for i, kernel in enumerate(self.kernels)}
         layers |= {f"bias{i}": bias for i, bias in enumerate(self.biases)}
         numbers = {
+            "command": self.command,
+            "clock": self.clock,
             "mean": self.mean,
             "scale": self.scale,
             "clip": self.clip,

@@ -57,7 +57,7 @@ def test_a_walking_robot_has_a_guide_and_the_setting_turns_it_off() -> None:
         chosen = replace(config, ppo=replace(config.ppo, guide=on))
         algorithm = make_algorithm(chosen, env)
         learner = jax.jit(algorithm.init)(jax.random.key(0))
-        # mid-swing of the right foot: its knee is to bend
-        obs = standing.at[0, -2:].set(jnp.array([0.8, 0.6]))
+        # told to go forward, mid-swing of the right foot: its knee is to bend
+        obs = standing.at[0, 6].set(1.0).at[0, -2:].set(jnp.array([0.8, 0.6]))
         sizes[on] = float(jnp.abs(algorithm.policy(learner, obs)).max())
     assert sizes[True] > 1.0 > 0.2 > sizes[False]

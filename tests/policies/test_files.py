@@ -28,7 +28,11 @@ def random_policy(activation="elu", sizes=(5, 16, 8, 2)) -> PortablePolicy:
         return rng.standard_normal(shape).astype(np.float32)
 
     pairs = list(pairwise(sizes))
+    command, clock = np.zeros((2, sizes[0]), np.float32)
+    command[1], clock[-2:] = 10.0, 1.0  # told to stand where entry 1 is below 0.1
     return PortablePolicy(
+        command,
+        clock,
         numbers(sizes[0]),
         np.exp(numbers(sizes[0])),
         10.0,
@@ -36,7 +40,7 @@ def random_policy(activation="elu", sizes=(5, 16, 8, 2)) -> PortablePolicy:
         tuple(numbers(m, n) / np.float32(m) ** 0.5 for m, n in pairs),
         tuple(numbers(n) for _, n in pairs),
         numbers(sizes[-1]),
-        {"format": 1, "activation": activation, "versions": {}},
+        {"format": 2, "activation": activation, "versions": {}},
     )
 
 
@@ -55,12 +59,57 @@ def test_numpy_and_jax_agree_for_every_activation(activation):
     np.testing.assert_allclose(policy(obs), as_function(policy)(obs), atol=1e-5)
 
 
+@pytest.mark.parametrize("act", [lambda p: p, as_function], ids=["numpy", "jax"])
+def test_the_clock_counts_only_where_there_is_a_command(act):
+    policy = random_policy()
+    obs = np.tile(sample_observations(policy)[:1], (4, 1))
+    obs[:, 1] = (0.0, 0.0, -0.2, -0.2)  # its command: none twice, some twice
+    obs[1::2, -2:] += 1.0  # another time of the clock
+    action = np.asarray(act(policy)(obs))
+    np.testing.assert_array_equal(action[0], action[1])
+    assert np.abs(action[2] - action[3]).max() > 0.01
+
+
+def test_a_walker_told_to_stand_does_not_see_the_clock_and_its_observation_does(
+    walking_run, walker
+):
+    obs = sample_observations(walker)[:2].copy()
+    obs[:, 6:9] = (0.09, 0.0, 0.012)  # 0.045 m/s, 0.048 rad/s
+    obs[:, :-2] = obs[0, :-2]
+    for policy in (walker, walking_run.policy):
+        action = np.asarray(policy(obs))
+        np.testing.assert_array_equal(action[0], action[1])
+        turning = obs.copy()
+        turning[:, 8] = 0.013  # 0.052 rad/s
+        action = np.asarray(policy(turning))
+        assert np.abs(action[0] - action[1]).max() > 1e-4
+
+
+def test_a_file_from_before_policies_could_pause_acts_as_it_did(walker, walker_npz, tmp_path):
+    old = changed(
+        walker_npz,
+        tmp_path / "old.npz",
+        meta=meta_with(walker, format=1),
+        command=None,
+        clock=None,
+    )
+    obs = sample_observations(walker)
+    moving = np.abs(obs[:, 6:9]).max(axis=1) > 0.2
+    action = load_policy(old)(obs)
+    np.testing.assert_array_equal(action[moving], walker(obs)[moving])
+    assert np.abs(action - walker(obs))[~moving].max() > 1e-4
+
+
 def test_samples_lie_around_the_statistics_and_reach_the_clip():
     policy = random_policy()
-    unit = (sample_observations(policy) - policy.mean) / policy.scale
+    seen = sample_observations(policy)
+    stand = seen[:, 1] == 0.0
+    assert stand.sum() == 100
+    unit = (seen - policy.mean) / policy.scale
+    assert (np.abs(unit) > policy.clip).any(axis=1).sum() == 100
+    unit = unit[~stand]
     np.testing.assert_allclose(np.median(unit, axis=0), 0.0, atol=0.15)
     np.testing.assert_allclose(np.median(np.abs(unit), axis=0), 0.6745, atol=0.1)
-    assert (np.abs(unit) > policy.clip).any(axis=1).sum() == 100
 
 
 def test_what_is_saved_is_what_is_loaded(walker, walker_npz):
@@ -213,7 +262,8 @@ def test_files_that_make_no_sense_are_refused(changes, said, walker_npz, tmp_pat
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"format": 2}, "has format 2, this version reads format 1"),
+        ({"format": 3}, "has format 3, this version reads formats 1 to 2"),
+        ({"format": 0}, "has format 0, this version reads formats 1 to 2"),
         ({"robot": None}, "it lacks meta.robot"),
         ({"versions": [1, 2]}, "it lacks meta.versions"),
         ({"activation": "gelu"}, 'its activation is "gelu"'),

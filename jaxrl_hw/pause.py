@@ -1,0 +1,31 @@
+"""What a policy does not look at while it is told to stand still: the gait's clock."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+
+class Pause(NamedTuple):
+    """Sets the clock's entries of an observation to 0 as long as all commands are next to 0.
+
+    A clock that runs on while the robot stands makes it step in place: a network can tell "exactly
+    no command" from "slowly" only with difficulty. It is part of the policy, as normalization is,
+    so what is observed stays as it is.
+    """
+
+    command: np.ndarray  # [O], a command entry times this is below 1 where it says stand, else 0
+    clock: np.ndarray  # [O], 1 for the clock's entries, else 0
+
+    def __call__(self, obs: Array) -> Array:
+        """[..., O] -> [..., O]."""
+        still = jnp.max(jnp.abs(obs * self.command), axis=-1, keepdims=True) < 1.0
+        return obs * (1.0 - self.clock * still)
+
+
+def no_pause(size: int) -> Pause:
+    """Leaves observations [..., size] as they are."""
+    return Pause(np.zeros(size, np.float32), np.zeros(size, np.float32))
