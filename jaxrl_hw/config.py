@@ -152,8 +152,7 @@ class JoystickConfig:
     pause_clock: bool = True
     """The policy does not see the gait's clock while it is told to stand still."""
     push_speed: float = 1.2
-    """Largest sudden change of the base's horizontal velocity, m/s, uniform over a disc; 0 for
-    none."""
+    """Largest sudden change of the base's horizontal velocity, m/s; 0 for none."""
     push_interval_s: float = 5.0
     """Mean seconds between pushes."""
     noise: float = 1.0

@@ -233,9 +233,9 @@ def _advance(
 
 
 def _push(c: JoystickConfig, u: Array) -> Array:
-    """A velocity [2] uniform over a disc, m/s, from uniform numbers u [2]."""
+    """A velocity [2], m/s, of uniform size and direction, from uniform numbers u [2]."""
     angle = 2.0 * jnp.pi * u[1]
-    return c.push_speed * jnp.sqrt(u[0]) * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
+    return c.push_speed * u[0] * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
 
 
 def _readings(

@@ -254,7 +254,7 @@ def test_pushes_change_the_horizontal_velocity_by_no_more_than_their_speed() -> 
     assert 0.7 < speed.max() <= 0.8 + 1e-6
     np.testing.assert_array_equal(pushed[:, 2:], 0)
     assert np.abs(pushed[:, :2].mean(0)).max() < 0.1  # in all directions
-    assert 0.2 < (speed < 0.4).mean() < 0.3  # uniform over a disc: a quarter within half its radius
+    assert 0.45 < (speed < 0.4).mean() < 0.55  # small ones as often as large ones
     spared = many_outcomes(at, 1024).physics.qvel
     np.testing.assert_array_equal(spared, 0)
 
