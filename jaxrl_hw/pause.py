@@ -10,19 +10,19 @@ from jax import Array
 
 
 class Pause(NamedTuple):
-    """Sets the clock's entries of an observation to 0 as long as all commands are next to 0.
+    """Sets the clock's entries of an observation to 0 as long as all is calm: no command, no push.
 
     A clock that runs on while the robot stands makes it step in place: a network can tell "exactly
     no command" from "slowly" only with difficulty. It is part of the policy, as normalization is,
     so what is observed stays as it is.
     """
 
-    command: np.ndarray  # [O], a command entry times this is below 1 where it says stand, else 0
+    calm: np.ndarray  # [O], an entry times this is within +-1 where all is calm; 0 for others
     clock: np.ndarray  # [O], 1 for the clock's entries, else 0
 
     def __call__(self, obs: Array) -> Array:
         """[..., O] -> [..., O]."""
-        still = jnp.max(jnp.abs(obs * self.command), axis=-1, keepdims=True) < 1.0
+        still = jnp.max(jnp.abs(obs * self.calm), axis=-1, keepdims=True) < 1.0
         return obs * (1.0 - self.clock * still)
 
 

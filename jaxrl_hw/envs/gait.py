@@ -49,7 +49,8 @@ def stepping_in_place(
     """Stepping in place, open loop: key -> (normalized observation [O], action [A]).
 
     The action is the one that fits the observation's phase, or the home pose where the command is
-    to stand still; all else in the observation is noise, to be looked past. Nothing balances in it.
+    to stand still (half of the time where the clock can pause, for who is pushed has to step); all
+    else in the observation is noise, to be looked past. Nothing balances in it.
     But a policy that starts from it makes steps from its first attempt on; to find the rhythm of a
     gait by chance costs millions of tries, and to lose it again where it is not wanted as many.
 
@@ -66,8 +67,9 @@ def stepping_in_place(
 
     def sample(key: Array) -> tuple[Array, Array]:
         key_command, key_phase, key_rest = jax.random.split(key, 3)
-        command, standing = draw(key_command)
-        phase = jax.random.uniform(key_phase)
+        command, told_to = draw(key_command)
+        phase, upset = jax.random.uniform(key_phase, (2,))
+        standing = told_to & (upset < 0.5) if config.pause_clock else told_to
         _, height = wanted(config, robot, phase, standing)
         runs = 1.0 - standing if config.pause_clock else jnp.ones(())
         noise = jax.random.normal(key_rest, (size,))

@@ -18,6 +18,11 @@ COMMAND_SCALE = np.array([2.0, 2.0, 0.25], np.float32)
 JOINT_VELOCITY_SCALE = 0.05
 VELOCITY_SCALE = 2.0
 
+CALM_RATE = 0.6
+"""Roll and pitch rates under this, rad/s, and"""
+CALM_TILT = 0.15
+"""a horizontal part of gravity's direction under this are those of a robot that nobody pushed."""
+
 GYRO_NOISE = 0.2  # rad/s
 GRAVITY_NOISE = 0.05
 JOINT_NOISE = 0.01  # rad
@@ -80,12 +85,15 @@ def normalized_like(noise: Array, command: Array, phase: Array, runs: Array) -> 
 
 
 def pause(joints: int) -> Pause:
-    """The clock stops where a robot of so many joints is told to stand."""
+    """The clock stops where a robot of so many joints is told to stand and stands calmly: one that
+    was pushed has to step."""
     size, _ = sizes(joints, 0)
-    command, clock = np.zeros((2, size), np.float32)
-    command[6:9] = 1.0 / (COMMAND_SCALE * STANDING_SPEED)
+    calm, clock = np.zeros((2, size), np.float32)
+    calm[0:2] = 1.0 / (GYRO_SCALE * CALM_RATE)
+    calm[3:5] = 1.0 / CALM_TILT
+    calm[6:9] = 1.0 / (COMMAND_SCALE * STANDING_SPEED)
     clock[-2:] = 1.0
-    return Pause(command, clock)
+    return Pause(calm, clock)
 
 
 def observe(r: Readings, unit_noise: Array, scale: float) -> Observation:

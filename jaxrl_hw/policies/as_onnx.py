@@ -53,7 +53,7 @@ def to_onnx(policy: PortablePolicy) -> bytes:
 def _nodes(policy: PortablePolicy, node: Any) -> list[Any]:
     """obs -> paused -> normalized -> layers -> action."""
     nodes = [
-        node("Mul", ["obs", "command"], ["told"]),
+        node("Mul", ["obs", "calm"], ["told"]),
         node("Abs", ["told"], ["size"]),
         node("ReduceMax", ["size"], ["largest"], axes=[-1], keepdims=1),
         node("Less", ["largest", "one"], ["still"]),

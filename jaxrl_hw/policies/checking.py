@@ -32,14 +32,14 @@ class Runner(NamedTuple):
 
 def sample_observations(policy: PortablePolicy, count: int = COUNT, seed: int = 0) -> np.ndarray:
     """Observations [count, O] spread as those in training; in every tenth, one entry is so far off
-    that it must be clipped, and in every tenth all commands are 0, where there are commands."""
+    that it must be clipped, and in every tenth all is calm, where that makes a difference."""
     rng = np.random.default_rng(seed)
     unit = rng.standard_normal((count, policy.obs_size))
     odd = np.arange(0, count, 10)
     entry = rng.integers(policy.obs_size, size=len(odd))
     unit[odd, entry] = 1.5 * policy.clip * rng.choice([-1.0, 1.0], size=len(odd))
     seen = policy.mean + unit * policy.scale
-    seen[5::10, policy.command > 0] = 0.0
+    seen[5::10, policy.calm > 0] = 0.0
     return np.asarray(seen, np.float32)
 
 

@@ -17,7 +17,7 @@ from jaxrl_hw.policies.portable import FORMAT, PortablePolicy
 from jaxrl_hw.policies.run_policy import ACTIVATIONS
 from jaxrl_hw.sessions.atomic import write_bytes
 
-_ARRAYS = ("command", "clock", "mean", "scale", "clip", "seen", "log_std", "kernel0", "bias0")
+_ARRAYS = ("calm", "clock", "mean", "scale", "clip", "seen", "log_std", "kernel0", "bias0")
 _KINDS = {
     "robot": str,
     "task": str,
@@ -62,7 +62,7 @@ def load_policy(path: Path) -> PortablePolicy:
         raise _foreign(path, f"it lacks {', '.join(missing[:4])}")
     _check(arrays, count, meta["activation"], path)
     return PortablePolicy(
-        arrays["command"],
+        arrays["calm"],
         arrays["clock"],
         arrays["mean"],
         arrays["scale"],
@@ -124,7 +124,7 @@ def _check(arrays: dict[str, np.ndarray], count: int, activation: Any, path: Pat
     sizes = [arrays["mean"].size, *(arrays[f"bias{i}"].size for i in range(count))]
     flat: dict[str, tuple[int, ...]] = {"clip": (), "seen": ()}
     flat |= {name: (sizes[i + 1],) for i, name in enumerate(f"bias{i}" for i in range(count))}
-    flat |= dict.fromkeys(("command", "clock", "mean", "scale"), (sizes[0],))
+    flat |= dict.fromkeys(("calm", "clock", "mean", "scale"), (sizes[0],))
     flat |= {"log_std": (sizes[-1],)}
     if shapes != list(pairwise(sizes)) or any(arrays[k].shape != v for k, v in flat.items()):
         raise _foreign(path, f"its layers do not fit together: {shapes}")

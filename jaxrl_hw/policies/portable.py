@@ -10,7 +10,7 @@ import numpy as np
 from jaxrl_hw.policies.run_policy import forward
 
 FORMAT = 2
-"""Version of the arrays and of the description, in the description. 1 had no `command`, `clock`."""
+"""Version of the arrays and of the description, in the description. 1 had no `calm`, `clock`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +20,7 @@ class PortablePolicy:
     The action is the mean: there is no exploration noise in it.
     """
 
-    command: np.ndarray = field(repr=False)  # [O], and
+    calm: np.ndarray = field(repr=False)  # [O], and
     clock: np.ndarray = field(repr=False)  # [O]: see `jaxrl_hw.pause`; zeros where nothing pauses
     mean: np.ndarray = field(repr=False)  # [O], subtracted from the observation
     scale: np.ndarray = field(repr=False)  # [O], then divided by
@@ -55,7 +55,7 @@ class PortablePolicy:
         layers = {f"kernel{i}": kernel for i, kernel in enumerate(self.kernels)}
         layers |= {f"bias{i}": bias for i, bias in enumerate(self.biases)}
         numbers = {
-            "command": self.command,
+            "calm": self.calm,
             "clock": self.clock,
             "mean": self.mean,
             "scale": self.scale,

@@ -28,10 +28,10 @@ def random_policy(activation="elu", sizes=(5, 16, 8, 2)) -> PortablePolicy:
         return rng.standard_normal(shape).astype(np.float32)
 
     pairs = list(pairwise(sizes))
-    command, clock = np.zeros((2, sizes[0]), np.float32)
-    command[1], clock[-2:] = 10.0, 1.0  # told to stand where entry 1 is below 0.1
+    calm, clock = np.zeros((2, sizes[0]), np.float32)
+    calm[1], clock[-2:] = 10.0, 1.0  # calm where entry 1 is within 0.1
     return PortablePolicy(
-        command,
+        calm,
         clock,
         numbers(sizes[0]),
         np.exp(numbers(sizes[0])),
@@ -60,29 +60,38 @@ def test_numpy_and_jax_agree_for_every_activation(activation):
 
 
 @pytest.mark.parametrize("act", [lambda p: p, as_function], ids=["numpy", "jax"])
-def test_the_clock_counts_only_where_there_is_a_command(act):
+def test_the_clock_counts_only_where_it_is_not_calm(act):
     policy = random_policy()
     obs = np.tile(sample_observations(policy)[:1], (4, 1))
-    obs[:, 1] = (0.0, 0.0, -0.2, -0.2)  # its command: none twice, some twice
+    obs[:, 1] = (0.0, 0.0, -0.2, -0.2)  # calm twice, then not
     obs[1::2, -2:] += 1.0  # another time of the clock
     action = np.asarray(act(policy)(obs))
     np.testing.assert_array_equal(action[0], action[1])
     assert np.abs(action[2] - action[3]).max() > 0.01
 
 
-def test_a_walker_told_to_stand_does_not_see_the_clock_and_its_observation_does(
-    walking_run, walker
+@pytest.mark.parametrize(
+    ("entry", "value", "seen"),
+    [
+        (6, 0.0, False),
+        (6, 0.11, True),  # told to go at 0.055 m/s
+        (8, -0.013, True),  # to turn at 0.052 rad/s
+        (0, 0.14, False),
+        (1, -0.16, True),  # pitching at 0.64 rad/s
+        (4, 0.16, True),  # tilted by 9 degrees
+        (2, 9.0, False),  # spinning about the vertical upsets nobody
+    ],
+)
+def test_a_walker_told_to_stand_sees_the_clock_only_where_it_is_upset(
+    entry, value, seen, walking_run, walker
 ):
-    obs = sample_observations(walker)[:2].copy()
-    obs[:, 6:9] = (0.09, 0.0, 0.012)  # 0.045 m/s, 0.048 rad/s
-    obs[:, :-2] = obs[0, :-2]
+    obs = np.tile(sample_observations(walker)[:1], (2, 1))
+    obs[:, 0:9] = (0.1, -0.1, 0.0, 0.1, 0.1, -1.0, 0.09, 0.0, 0.012)
+    obs[:, entry] = value
+    obs[:, -2:] = ((1.0, 0.0), (0.0, -1.0))
     for policy in (walker, walking_run.policy):
         action = np.asarray(policy(obs))
-        np.testing.assert_array_equal(action[0], action[1])
-        turning = obs.copy()
-        turning[:, 8] = 0.013  # 0.052 rad/s
-        action = np.asarray(policy(turning))
-        assert np.abs(action[0] - action[1]).max() > 1e-4
+        assert (np.abs(action[0] - action[1]).max() > 1e-5) == seen
 
 
 def test_a_file_from_before_policies_could_pause_acts_as_it_did(walker, walker_npz, tmp_path):
@@ -90,11 +99,11 @@ def test_a_file_from_before_policies_could_pause_acts_as_it_did(walker, walker_n
         walker_npz,
         tmp_path / "old.npz",
         meta=meta_with(walker, format=1),
-        command=None,
+        calm=None,
         clock=None,
     )
     obs = sample_observations(walker)
-    moving = np.abs(obs[:, 6:9]).max(axis=1) > 0.2
+    moving = np.abs(obs[:, 6:9]).max(axis=1) > 0.2  # the others are calm in every way
     action = load_policy(old)(obs)
     np.testing.assert_array_equal(action[moving], walker(obs)[moving])
     assert np.abs(action - walker(obs))[~moving].max() > 1e-4
@@ -168,7 +177,7 @@ def test_the_described_observation_is_the_one_the_policy_gets(walker):
     readings = {
         "gyro": rng.standard_normal(3),
         "gravity": rng.standard_normal(3),
-        "command": rng.standard_normal(3),
+        "calm": rng.standard_normal(3),
         "joint_position": rng.standard_normal(12),
         "joint_velocity": rng.standard_normal(12),
         "last_action": rng.standard_normal(12),
