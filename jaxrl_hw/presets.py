@@ -92,9 +92,27 @@ def _joystick(robot: str, feet: int) -> JoystickConfig:
         reward = replace(JoystickReward(), posture=-1.5)
         return replace(config, push_speed=1.0, reward=reward)
     if robot == "g1_12dof":
-        # as in its source, where only soles have shapes that collide
-        reward = replace(JoystickReward(), power=-0.004)
-        return replace(config, self_collision=False, push_speed=1.5, reward=reward)
+        # light penalties: after a push they cost whatever it does, and must not outweigh a fall
+        reward = replace(
+            JoystickReward(),
+            velocity=1.5,
+            velocity_error=0.0,
+            yaw_rate=1.25,
+            yaw_error=-0.25,
+            foot_height=2.5,
+            foot_contact=0.4,
+            power=-0.001,
+            fall=-3.0,
+        )
+        return replace(
+            config,
+            self_collision=False,  # as in its source, where only soles have shapes that collide
+            push_speed=1.5,
+            swing_height=0.09,
+            noise=0.2,  # with more it cannot tell how fast its base moves
+            torso_offset=0.01,
+            reward=reward,
+        )
     return config
 
 

@@ -19,9 +19,10 @@ JOINT_VELOCITY_SCALE = 0.05
 VELOCITY_SCALE = 2.0
 
 CALM_RATE = 0.6
-"""Roll and pitch rates under this, rad/s, and"""
+"""Roll, pitch and joint rates under this, rad/s, and"""
 CALM_TILT = 0.15
-"""a horizontal part of gravity's direction under this are those of a robot that nobody pushed."""
+"""a horizontal part of gravity's direction under this are those of a robot that nobody pushed. The
+ankles tell first: a pelvis that was pushed moves on upright."""
 
 GYRO_NOISE = 0.2  # rad/s
 GRAVITY_NOISE = 0.05
@@ -91,6 +92,7 @@ def pause(joints: int) -> Pause:
     calm, clock = np.zeros((2, size), np.float32)
     calm[0:2] = 1.0 / (GYRO_SCALE * CALM_RATE)
     calm[3:5] = 1.0 / CALM_TILT
+    calm[9 + joints : 9 + 2 * joints] = 1.0 / (JOINT_VELOCITY_SCALE * CALM_RATE)
     calm[6:9] = 1.0 / (COMMAND_SCALE * STANDING_SPEED)
     clock[-2:] = 1.0
     return Pause(calm, clock)

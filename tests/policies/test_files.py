@@ -79,6 +79,9 @@ def test_the_clock_counts_only_where_it_is_not_calm(act):
         (0, 0.14, False),
         (1, -0.16, True),  # pitching at 0.64 rad/s
         (4, 0.16, True),  # tilted by 9 degrees
+        (9 + 12 + 10, 0.031, True),  # an ankle that moves at 0.62 rad/s
+        (9 + 12 + 10, 0.029, False),
+        (9 + 10, 0.5, False),  # and one that is bent
         (2, 9.0, False),  # spinning about the vertical upsets nobody
     ],
 )
@@ -87,6 +90,7 @@ def test_a_walker_told_to_stand_sees_the_clock_only_where_it_is_upset(
 ):
     obs = np.tile(sample_observations(walker)[:1], (2, 1))
     obs[:, 0:9] = (0.1, -0.1, 0.0, 0.1, 0.1, -1.0, 0.09, 0.0, 0.012)
+    obs[:, 21:33] = 0.0
     obs[:, entry] = value
     obs[:, -2:] = ((1.0, 0.0), (0.0, -1.0))
     for policy in (walker, walking_run.policy):
