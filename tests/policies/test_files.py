@@ -181,7 +181,7 @@ def test_the_described_observation_is_the_one_the_policy_gets(walker):
     readings = {
         "gyro": rng.standard_normal(3),
         "gravity": rng.standard_normal(3),
-        "calm": rng.standard_normal(3),
+        "command": rng.standard_normal(3),
         "joint_position": rng.standard_normal(12),
         "joint_velocity": rng.standard_normal(12),
         "last_action": rng.standard_normal(12),
