@@ -44,7 +44,7 @@ def preset_config(
         timestep=_TIMESTEPS.get(robot, 0.0),
         joystick=_joystick(robot, len(spec.feet)),
         net=NetConfig(policy=widths, value=widths, init_std=_NOISE.get(robot, 0.8)),
-        ppo=PPOConfig(anneal=round(_ANNEALED * iterations), end_std=_END_NOISE.get(robot, 0.15)),
+        ppo=PPOConfig(anneal=round(_ANNEALED * iterations)),
     )
 
 
@@ -52,8 +52,6 @@ _TIMESTEPS = {"g1_12dof": 0.02 / 3, "g1": 0.005, "go1": 0.005}
 """Physics steps that still carry over to 2 ms, s: what a fine one costs buys more experience."""
 _NOISE = {"g1": 0.6, "go1": 0.5}
 """Standard deviation of actions at the start where a unit of action moves the joints far."""
-_END_NOISE = {"g1_12dof": 0.1}
-"""The same at the end of the annealing."""
 
 
 def _joystick(robot: str, feet: int) -> JoystickConfig:
