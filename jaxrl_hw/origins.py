@@ -81,7 +81,7 @@ def continued(config: Config, folder: Path) -> Continued:
         elif config.resume not in RESUME_WORDS:
             config = _branch(config)
         return Continued(config, 0, folder)
-    notes = _changes(saved, config, run.path)
+    notes = _changes(saved, config, run)
     if config.iterations < done:
         raise UserError(
             f"--iterations {config.iterations} is below the {done} that are done in {folder}; "
@@ -93,16 +93,17 @@ def continued(config: Config, folder: Path) -> Continued:
     return Continued(config, done, run.path, notes + _taken_up(saved, config))
 
 
-def _changes(saved: dict[str, Any], config: Config, folder: Path) -> tuple[str, ...]:
+def _changes(saved: dict[str, Any], config: Config, run: RunDir) -> tuple[str, ...]:
     """Refuse what changed since the run began, or tell it where the user goes on with it."""
     changed = _differing(saved, settings.to_dict(config), MAY_CHANGE)
+    changed += [(key, value, MISSING) for key, value in run.lost_settings()]
     if not changed:
         return ()
     if any(key.split(".")[0] in _FORM for key, _, _ in changed):
-        raise _another_run(folder, changed)
+        raise _another_run(run.path, changed)
     if not config.override_config:
         hint = "choose another --run-dir, use its settings, or go on with --override-config"
-        raise _another_run(folder, changed, hint)
+        raise _another_run(run.path, changed, hint)
     return (f"the run goes on with other settings than it began with: {_listed(changed)}",)
 
 

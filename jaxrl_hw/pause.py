@@ -22,8 +22,8 @@ class Pause(NamedTuple):
 
     def __call__(self, obs: Array) -> Array:
         """[..., O] -> [..., O]."""
-        still = jnp.max(jnp.abs(obs * self.calm), axis=-1, keepdims=True) < 1.0
-        return obs * (1.0 - self.clock * still)
+        calm = jnp.max(jnp.abs(obs * self.calm), axis=-1, keepdims=True) < 1.0
+        return obs * (1.0 - self.clock * calm)
 
 
 def no_pause(size: int) -> Pause:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from jaxrl_hw import history
 from jaxrl_hw.config import Config, JoystickReward
 from jaxrl_hw.envs import task_names
 from jaxrl_hw.errors import UserError, suggest, unknown
@@ -106,7 +107,7 @@ def load_file(path: Path) -> dict[str, Any]:
         where = str(error).splitlines()[0]
         raise UserError(f"--config {path} is not valid JSON or YAML: {where}") from error
     if isinstance(values, dict) and isinstance(values.get("config"), dict):
-        values = values["config"]
+        values = history.as_now(values["config"])
     if not isinstance(values, dict):
         raise UserError(f"--config {path} must hold settings by name, got {type(values).__name__}")
     return values

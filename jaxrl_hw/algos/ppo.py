@@ -73,7 +73,7 @@ def make(
 
     Without a symmetry the mirror loss and the augmentation are off. With a guide (made when `init`
     asks for it) the policy starts from its motion. With a pause it does not see the gait's clock
-    while it is told to stand.
+    while all is calm.
 
     Raises:
       UserError: unknown activation, schedule or symmetry mode.

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from jaxrl_hw import settings, zoo
+from jaxrl_hw import history, settings, zoo
 from jaxrl_hw.config import Config, NetConfig
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.policies.files import load_policy
@@ -39,7 +39,8 @@ def config_of(policy: PortablePolicy, source: str) -> Config:
     Raises:
       UserError: its robot is not known here, or its settings are of another version.
     """
-    return settings.from_dict(policy.meta["config"], preset_config(policy.meta["robot"]), source)
+    saved = history.as_now(policy.meta["config"])
+    return settings.from_dict(saved, preset_config(policy.meta["robot"]), source)
 
 
 class Origin(NamedTuple):

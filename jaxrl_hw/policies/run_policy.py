@@ -39,8 +39,8 @@ def forward(a: dict[str, np.ndarray], activation: str, observation: Any) -> np.n
     """[..., O] -> [..., A] through the arrays calm, clock, mean, scale, clip, kernel0, bias0,
     kernel1, ..."""
     x = np.asarray(observation, np.float32)
-    told_to_stand = np.abs(x * a["calm"]).max(axis=-1, keepdims=True) < 1
-    x = (x * (1 - a["clock"] * told_to_stand) - a["mean"]) / a["scale"]
+    calm = np.abs(x * a["calm"]).max(axis=-1, keepdims=True) < 1
+    x = (x * (1 - a["clock"] * calm) - a["mean"]) / a["scale"]
     x = np.clip(x, -a["clip"], a["clip"])
     last = sum(name.startswith("kernel") for name in a) - 1
     for i in range(last):

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from jaxrl_hw import history
 from jaxrl_hw.errors import RunError, UserError
 from jaxrl_hw.sessions.atomic import read_json, write_json
 from jaxrl_hw.sessions.lock import Lock
@@ -77,12 +78,20 @@ class RunDir:
         write_json(self.config_json, record)
 
     def read_config(self) -> dict[str, Any] | None:
-        """The settings in config.json, None in a new folder.
+        """The settings in config.json as this version has them, None in a new folder.
 
         Raises UserError where the file is damaged or of a newer format.
         """
         record = self._read_record()
-        return None if record is None else dict(record["config"])
+        return None if record is None else history.as_now(record["config"])
+
+    def lost_settings(self) -> list[tuple[str, Any]]:
+        """Settings that the run was trained with and this version no longer has: (key, value).
+
+        Raises UserError as `read_config` does.
+        """
+        record = self._read_record()
+        return [] if record is None else history.lost(record["config"])
 
     def read_id(self) -> str:
         """What tells this run from all others, "" where it has no config.json or an old one."""

@@ -14,7 +14,7 @@ from jaxrl_hw.envs.layout import legged_layout
 from jaxrl_hw.physics.model import compile_model
 from jaxrl_hw.robots import get_robot
 
-CONFIG = JoystickConfig(swing_height=0.08, swing_fraction=0.45)
+CONFIG = JoystickConfig(swing_height=0.08, swing_fraction=0.45, pause_clock=True)
 
 
 def standing(name: str):
