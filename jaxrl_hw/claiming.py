@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from jaxrl_hw.config import Config
 from jaxrl_hw.origins import move_aside
-from jaxrl_hw.planning import Plan, make_plan
+from jaxrl_hw.planning import make_plan
+from jaxrl_hw.plans import Plan
 from jaxrl_hw.sessions.copying import bring_back
 from jaxrl_hw.sessions.retention import Shelf
 from jaxrl_hw.sessions.run_dir import RunDir

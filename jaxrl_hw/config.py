@@ -245,6 +245,13 @@ class Config:
     """Seed of every random number of the run."""
     mem_fraction: float | str = "auto"
     """Share of the accelerator's memory to use: auto (from what is free) or 0.05 to 0.95."""
+    memory_limit: str = ""
+    """Most memory that the run may use, on a CPU too: 900MB, 6GB, 2GiB. Empty: no limit of its
+    own."""
+    max_envs: int = 0
+    """Most environments that auto may choose; 0 is the platform's usual most."""
+    on_oom: str = "shrink"
+    """Out of memory while training: shrink (go on with fewer environments) or fail."""
     precision: str = "float32"
     """float32 or bfloat16: the networks' arithmetic; physics is always float32."""
     threads: int = 0

@@ -1,26 +1,25 @@
-"""A run from plan to end: the host's loop around the train step."""
+"""A run from plan to end: one process's part of it."""
 
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jaxrl_hw import settings
 from jaxrl_hw.claiming import claimed
 from jaxrl_hw.config import Config
-from jaxrl_hw.errors import RunError
 from jaxrl_hw.hardware import xla
 from jaxrl_hw.hardware.detect import refine
-from jaxrl_hw.planning import Plan, make_plan
+from jaxrl_hw.planning import make_plan
+from jaxrl_hw.plans import Plan
 from jaxrl_hw.sessions.run_dir import RunDir
 from jaxrl_hw.sessions.stop import StopRequest, parse_duration
-from jaxrl_hw.storage import is_saved
 from jaxrl_hw.telemetry.console import Console
 from jaxrl_hw.telemetry.jsonl import MetricsLog, read_columns
-from jaxrl_hw.telemetry.tensorboard import TensorBoardLog
 
 Row = dict[str, Any]
 Callback = Callable[[Row], bool | None]
@@ -51,12 +50,14 @@ def fit(
     Raises:
       UserError: the config cannot be used, the run folder holds another run, or another process
         trains in it.
-      RunError: nothing could be restored, or the disk cannot be written.
+      RunError: nothing could be restored, the disk cannot be written, or the memory does not do for
+        the least there is.
     """
+    fresh = "jax" not in sys.modules
     with console or Console() as console, claimed(config, console) as (plan, folder):
         limit = parse_duration(plan.config.time_limit) if plan.config.time_limit else None
         with StopRequest(limit) as stop:
-            session = _Session(config, plan, folder, console, stop, callback)
+            session = _Session(config, plan, folder, console, stop, callback, fresh)
             return session.run()
 
 
@@ -70,39 +71,51 @@ class _Session:
     console: Console
     stop: StopRequest
     callback: Callback | None
+    fresh: bool
+    built: Any = None  # building.Built: what the last part ran on
 
     def run(self) -> Any:
-        folder = self.folder
         self._import_jax()
         from jaxrl_hw.hardware.memory import MemoryWatch
+        from jaxrl_hw.iterating import Desk
 
-        self.memory = MemoryWatch(self.plan.hardware.platform)
-        self.log = MetricsLog(folder.metrics_jsonl, self.console.warning)
         with contextlib.ExitStack() as stack:
             self._start_saving(stack)
-            began, state, step = time.monotonic(), *self._prepare()
-            if step is None:  # nothing to do, nothing to write
-                ended = "goal" if int(state.iteration) >= self.goal else "early stop"
-                self._finish_mirror(ended)
-                return self._result(state, ended)
-            self._open(int(state.iteration))
-            compiled_s = time.monotonic() - began
-            self.board = TensorBoardLog(
-                folder.tensorboard,
-                self.plan.config.tensorboard,
-                purge_step=int(state.iteration) + 1,
-                warn=self.console.warning,
-            )
-            first = int(state.iteration)
-            try:
-                state, ended = self._iterate(state, step)
-            except BaseException:
-                with contextlib.suppress(RunError):  # the first failure is the one to tell
-                    self._close(first, "failed", compiled_s)
-                raise
-            self._close(first, ended, compiled_s)
+            memory = MemoryWatch(self.plan.hardware.platform)
+            state = self._surviving(self._restored, None)
+            if self._is_over(state):  # nothing to do, nothing to write
+                ended = "goal" if int(state.iteration) >= self.plan.config.iterations else _DONE[1]
+            else:
+                self.desk = Desk(
+                    folder=self.folder,
+                    console=self.console,
+                    stop=self.stop,
+                    saves=self.saves,
+                    memory=memory,
+                    log=MetricsLog(self.folder.metrics_jsonl, self.console.warning),
+                    plateau=self.plateau,
+                    callback=self.callback,
+                    changed=self._mirror_soon,
+                    fresh=self.fresh,
+                )
+                state, ended = self._train(state)
             self._finish_mirror(ended)
         return self._result(state, ended)
+
+    def _import_jax(self) -> None:
+        with self.console.compiling("loading jax"):
+            import jax  # noqa: F401 - seconds; everything after this needs it
+
+            from jaxrl_hw import factory  # noqa: F401 - MuJoCo, flax, optax
+        xla.apply_pending()
+        if self.plan.hardware.platform == "cpu":
+            return
+        # only an open device knows what its pool may hand out; where that is less, so is the plan
+        told, known = self.plan, refine(self.plan.hardware)
+        self.plan = make_plan(self.asked, known)
+        if self.plan.config != told.config:
+            self.console.message("the open device changes the plan:")
+            self.console.plan(self.plan.rows(), self.plan.warnings)
 
     def _start_saving(self, stack: contextlib.ExitStack) -> None:
         """Open what writes beside the training, to be closed with `stack`."""
@@ -133,144 +146,105 @@ class _Session:
         if self.mirror is not None:
             self.mirror.close(_MIRROR_S[ended in _DONE])
 
-    def _import_jax(self) -> None:
-        with self.console.compiling("loading jax"):
-            import jax  # noqa: F401 - seconds; everything after this needs it
-
-            from jaxrl_hw import factory  # noqa: F401 - MuJoCo, flax, optax
-        xla.apply_pending()
-        if self.plan.hardware.platform == "cpu":
-            return
-        # only an open device knows what its pool may hand out; where that is less, so is the plan
-        told, known = self.plan, refine(self.plan.hardware)
-        self.plan = make_plan(self.asked, known)
-        if self.plan.config != told.config:
-            self.console.message("the open device changes the plan:")
-            self.console.plan(self.plan.rows(), self.plan.warnings)
-
-    def _prepare(self) -> tuple[Any, Any]:
-        """The state to go on from, and the compiled train step; None where nothing is left."""
-        from jaxrl_hw.factory import make_algorithm, make_env
-        from jaxrl_hw.loop import compile_train_step, state_form
+    def _restored(self, _: Any) -> Any:
+        """The state to go on from, None for a new run."""
+        from jaxrl_hw.building import environments
         from jaxrl_hw.metering import plateau
         from jaxrl_hw.resuming import restore_state
+
+        with self.console.compiling("building environments"):
+            env, algorithm = environments(self.plan.config)
+            state = restore_state(self.plan, env, algorithm, self.saves, self.console)
+        done = 0 if state is None else int(state.iteration)
+        self.plateau = plateau(self.plan.config, self.folder, done)
+        self.env, self.algorithm = env, algorithm
+        return state
+
+    def _is_over(self, state: Any) -> bool:
+        if state is None:
+            return False
+        reached = int(state.iteration) >= self.plan.config.iterations
+        return reached or bool(self.plateau and self.plateau.is_over)
+
+    def _train(self, state: Any) -> tuple[Any, str]:
+        """Parts one after the other: the next begins where memory did not do for the last."""
+        from jaxrl_hw.iterating import Part
+
+        while True:
+            began = time.monotonic()
+            state = self._surviving(self._compiled, state)
+            part = Part(self.desk, self.built, state, time.monotonic() - began)
+            try:
+                ended = part.run()
+                return part.state, ended
+            except Exception as error:
+                if not self._shrink(error, part.state):
+                    raise
+            state = self._whole(part.state)
+
+    def _surviving(self, prepare: Callable[[Any], Any], state: Any) -> Any:
+        """prepare(state), with fewer environments where memory does not do."""
+        while True:
+            try:
+                return prepare(state)
+            except Exception as error:
+                if not self._shrink(error, state):
+                    raise
+            state = state if state is None else self._whole(state)
+
+    def _shrink(self, error: Exception, state: Any) -> bool:
+        """Plan with less after an error; False where it is not about memory."""
+        from jaxrl_hw.surviving import smaller
+
+        items = None if self.built is None else self.built.items
+        found = smaller(self.plan, error, state, items)
+        if found is None:
+            return False
+        self.plan, said = found
+        self.console.warning(said)
+        self.built, self.fresh = None, False
+        return True
+
+    def _whole(self, state: Any) -> Any:
+        """What is left of a state after a step that failed: its learner, or a checkpoint."""
+        from jaxrl_hw.building import environments
+        from jaxrl_hw.resuming import restore_state
+        from jaxrl_hw.surviving import is_whole
+
+        if is_whole(state):
+            return state._replace(env_state=None)
+        self.saves.wait()
+        saved = self.folder.newest_checkpoint()
+        self.console.warning(f"the learner was lost as well: back to iteration {saved:,}")
+        env, algorithm = environments(self.plan.config)
+        plan = replace(self.plan, iterations_done=saved)
+        return restore_state(plan, env, algorithm, self.saves, self.console)
+
+    def _compiled(self, state: Any) -> Any:
+        """Compile the train step; the state to begin with, on its environments."""
+        from jaxrl_hw import building
+        from jaxrl_hw.loop import with_fresh_envs
         from jaxrl_hw.starting import first_state
 
-        config = self.plan.config
-        with self.console.compiling("building environments"):
-            self.env = make_env(config)
-            self.algorithm = make_algorithm(config, self.env)
-            state = restore_state(self.plan, self.env, self.algorithm, self.saves, self.console)
-        done = 0 if state is None else int(state.iteration)
-        self.goal, self.plateau = config.iterations, plateau(config, self.folder, done)
-        if state is not None and (done >= self.goal or (self.plateau and self.plateau.is_over)):
-            return state, None
+        config, told = self.plan.config, self.console
+        if state is not None and state.env_state is None:
+            self.env, self.algorithm = building.environments(config)
         if state is None and config.init_from:  # before the compiler: it may be refused
-            state = first_state(self.env, self.algorithm, config, self.console)
-        with self.console.compiling("compiling train step"):
-            form = state_form(self.env, self.algorithm)
-            step = compile_train_step(self.env, self.algorithm, form)
+            state = first_state(self.env, self.algorithm, config, told)
+        ours = self.asked.num_envs == "auto" and not self.plan.iterations_done
+        with told.compiling("compiling train step"):
+            built = building.build(
+                self.plan, self.env, self.algorithm, may_resize=ours, console=told
+            )
             if state is None:
-                state = first_state(self.env, self.algorithm, config, self.console)
-        return state, step
-
-    def _open(self, iteration: int) -> None:
-        """Write what describes the run, and cut metrics past the checkpoint."""
-        plan = self.plan
-        self.folder.open_session(
-            {
-                "hardware": plan.hardware.name,
-                "platform": plan.hardware.platform,
-                "physics": plan.config.physics,
-                "num_envs": plan.config.num_envs,
-                "first_iteration": iteration + 1,
-            }
-        )
-        self.log.truncate_after(iteration)
-        self.folder.write_config(settings.to_dict(plan.config))
-        self.folder.write_plan(plan.to_dict())
-        self._mirror_soon()
-
-    def _iterate(self, state: Any, step: Any) -> tuple[Any, str]:
-        from jaxrl_hw.metering import Meter, refuse_nonfinite
-
-        config, lock = self.plan.config, self.folder.lock
-        iteration, ended, row = int(state.iteration), "goal", {}
-        samples = self.env.num_envs * self.algorithm.unroll
-        self.meter = Meter(self.folder, self.memory, samples)
-        while iteration < config.iterations:
-            self.meter.begin()
-            state, metrics = step(state)
-            row = self.meter.row(state, metrics)
-            iteration += 1
-            refuse_nonfinite(row)
-            if lock.lost:
-                lock.check()
-            self.log.append(row)
-            self.board.append(iteration, row)
-            self.console.progress(self._shown(row))
-            asked = self.callback is not None and self.callback(row) is True
-            if is_saved(config, iteration) and iteration < config.iterations:
-                lock.check()
-                self.saves.save(iteration, state, row)
-            reason = "callback" if asked else self.stop.check(self.meter.iteration_seconds)
-            if self.plateau is not None and self.plateau.feed(row["episode_return"]):
-                self.console.message(f"early stop: {self.plateau}")
-                reason = "early stop"
-            if reason and iteration < config.iterations:
-                ended = reason
-                break
-        self._save_last(iteration, state, row)
-        return state, ended
-
-    def _save_last(self, iteration: int, state: Any, row: Row) -> None:
-        """Save, unless that is done, and make sure that it is on disk."""
-        self.folder.lock.check()
-        if not self.saves.has(iteration):
-            self.saves.save(iteration, state, row)
-        if not self.saves.has(iteration):
-            there = self.saves.iterations()
-            newest = f"of iteration {there[-1]:,}" if there else "none"
-            raise RunError(
-                f"iteration {iteration:,} could not be saved in {self.folder.checkpoints}; the "
-                f"newest checkpoint is {newest}; make room there and run the same command again"
-            )
-
-    def _shown(self, row: Row) -> Row:
-        shown = {**row, "goal": self.plan.config.iterations}
-        if "tracking/velocity_error" in row:
-            shown["tracking_error"] = row["tracking/velocity_error"]
-        return shown
-
-    def _close(self, first: int, ended: str, compiled_s: float) -> None:
-        self.board.close()
-        self.saves.wait()
-        if self.folder.lock.lost:  # the folder is another process's now
-            return
-        last = 0
-        if self.folder.metrics_jsonl.exists():
-            rows = read_columns(self.folder.metrics_jsonl).get("iteration", [])
-            last = rows[-1] if rows else 0
-        measured = self.memory.read()
-        try:
-            self.folder.write_plan(
-                {
-                    **self.plan.to_dict(),
-                    "measured_bytes": {"peak": measured.peak, "source": measured.source},
-                    "compile_s": round(compiled_s, 3),
-                }
-            )
-        finally:
-            self.folder.close_session(
-                {
-                    "last_iteration": max(last, first),
-                    "seconds": round(self.meter.seconds, 3),
-                    "compile_s": round(compiled_s, 3),
-                    "save_s": round(self.saves.saved_s, 3),
-                    "save_blocked_s": round(self.saves.blocked_s, 3),
-                    "ended": ended,
-                }
-            )
+                state = first_state(built.env, built.algorithm, built.plan.config, told)
+            elif state.env_state is None or built.env is not self.env:
+                state = with_fresh_envs(state, built.env, built.algorithm, config.seed)
+        self.built, self.plan = built, built.plan
+        self.env, self.algorithm = built.env, built.algorithm
+        self.desk.memory.begin()
+        self.desk.fresh = self.fresh
+        return state
 
     def _result(self, state: Any, ended: str) -> Any:
         from jaxrl_hw.run import Run, make_policy

@@ -1,27 +1,53 @@
-"""How much memory a run needs, item by item, computed without importing jax."""
+"""How much memory a run needs, item by item, told without importing jax.
+
+The compiler's own figures for the program, where they are known on this machine; else an estimate
+from the sizes of networks, batch and environments.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from jaxrl_hw import settings
 from jaxrl_hw.config import Config
+from jaxrl_hw.hardware import profiles
+from jaxrl_hw.hardware.detect import Hardware
+from jaxrl_hw.hardware.remembered import recall
 from jaxrl_hw.hardware.sizing import MemoryNeed
 from jaxrl_hw.robots import get_robot
 
-LIBRARIES = 530_000_000
-"""Python, jax and MuJoCo, resident: measured on Linux x86-64, CPU."""
-COMPILER = {"cartpole": 160_000_000, "joystick": 400_000_000}
-"""XLA's peak while it compiles the train step of a task, and the program: measured likewise. Less
-where the program comes from the compilation cache."""
-MJX_COMPILER = 700_000_000
-"""What compiling an MJX physics step adds on a CPU; measured with G1."""
+ITEMS = (
+    "libraries",  # "driver" on an accelerator: what is held beside the run's arrays
+    "program",
+    "networks",
+    "optimizer",
+    "normalizer",
+    "environments",
+    "rollout",
+    "temporaries",
+    "physics",
+)
+"""What memory goes to, in the order in which it is shown."""
+_GROWING = ("environments", "rollout", "temporaries", "physics")
+"""Items in proportion to the number of environments, where only one number is known."""
+
+RESIDENT = {"native": {"cartpole": 0, "joystick": 60_000_000}}
+RESIDENT["mjx"] = {"cartpole": 190_000_000, "joystick": 400_000_000}
+"""On a CPU, the program and what stays of compiling it, by engine and task: measured on Linux
+x86-64 beyond the libraries (`profiles.CPU`)."""
+COMPILING = {"native": {"cartpole": 490_000_000, "joystick": 650_000_000}}
+COMPILING["mjx"] = {"cartpole": 930_000_000, "joystick": 1_300_000_000}
+"""A process's peak while it compiles on a CPU, measured likewise. Less where the program comes from
+the compilation cache."""
 POOL_PER_THREAD = 4_000_000
 """One mjData and its arena on each thread of the native engine."""
 MJX_PER_ENV = 220_000
 """mjx.Data and the solver's temporaries per environment inside a control step; estimated from
 MJX on a CPU with G1, not yet measured on an accelerator."""
-
 
 CHECKPOINT_FILES = 45_000
 """What a checkpoint's descriptions take on disk, whatever the run's size."""
@@ -31,39 +57,109 @@ trained weights hardly yield. Measured in trainings of cartpole and g1_12dof."""
 
 
 class Footprint(NamedTuple):
-    """Bytes by item, each a fixed part and a part per environment."""
+    """Bytes by item, each a fixed part and a part per environment, and where they are from."""
 
     parts: dict[str, MemoryNeed]
+    source: str
+    compiling: int
+    """Peak of the process while it compiles, bytes; 0 where it does not count (an accelerator)."""
+    rates: dict[int, float]
+    """Control steps per second that were measured here, by number of environments."""
 
     @property
     def total(self) -> MemoryNeed:
         return MemoryNeed(
-            sum(p.fixed for p in self.parts.values()), sum(p.per_env for p in self.parts.values())
+            sum(p.fixed for p in self.parts.values()),
+            sum(p.per_env for p in self.parts.values()),
+            self.compiling,
         )
 
     def items(self, num_envs: int) -> dict[str, int]:
         return {name: part.total(num_envs) for name, part in self.parts.items()}
 
 
-def need(config: Config) -> Footprint:
+def need(config: Config, hardware: Hardware) -> Footprint:
     """The expected footprint of a config whose engine is settled."""
-    task, joints, obs, critic, state, weights = _numbers(config)
-    samples = config.ppo.unroll * (2 * (obs + critic) + 3 * joints + 8) * 4
-    parts = {
-        "libraries": MemoryNeed(LIBRARIES, 0),
-        "compiler": MemoryNeed(COMPILER.get(task, COMPILER["joystick"]), 0),
-        "networks": MemoryNeed(4 * weights * 4, 0),  # weights, two moments, a gradient
-        # held once by the collection, once flattened, once gathered into minibatches
-        "batch": MemoryNeed(0, 3 * samples),
-        "update": MemoryNeed(0, _activations(config) // max(config.ppo.minibatches, 1)),
-        "environments": MemoryNeed(0, 3 * state * 4),
-    }
-    if config.physics == "native":
-        threads = config.threads or 2
-        parts["physics"] = MemoryNeed(POOL_PER_THREAD * threads, 8 * state + 2_000)
+    known = recall(program(config, hardware))
+    if known.points:
+        parts, source = _line(known.points), "the compiler's figures"
     else:
-        parts["physics"] = MemoryNeed(MJX_COMPILER, MJX_PER_ENV)
-    return Footprint(parts)
+        parts, source = _estimate(config), "estimated from sizes"
+    engine, task = config.physics, _numbers(config).task
+    profile = profiles.of(hardware.platform, hardware.name, hardware.memory_total)
+    beside, compiling = profile.reserved, 0
+    if hardware.platform == "cpu":
+        beside += RESIDENT[engine].get(task, RESIDENT[engine]["joystick"])
+        compiling = COMPILING[engine].get(task, COMPILING[engine]["joystick"])
+        beside, compiling = known.resident or beside, known.compiling or compiling
+    name = "libraries" if hardware.platform == "cpu" else "driver"
+    parts = {name: MemoryNeed(beside, 0), **parts}
+    return Footprint(parts, source, compiling, known.rates)
+
+
+def program(config: Config, hardware: Hardware) -> dict[str, Any]:
+    """What tells a run's compiled program from others: settings, robot, device and versions.
+
+    The number of environments is left out, and so is what changes numbers only.
+    """
+    told = settings.to_dict(config)
+    shaping = {name: told[name] for name in _SHAPING}
+    shaping["joystick"].pop("reward", None)
+    mjcf = get_robot(config.robot).mjcf
+    return {
+        **shaping,
+        "mjcf": hashlib.sha256(mjcf.read_bytes()).hexdigest(),
+        "device": hardware.name,
+        "versions": {name: _version(name) for name in _COMPILED_BY},
+    }
+
+
+_SHAPING = (
+    *("robot", "task", "algo", "physics", "timestep", "precision", "threads"),
+    *("deterministic", "net", "ppo", "joystick", "cartpole"),
+)
+_COMPILED_BY = ("jaxrl_hw", "jax", "jaxlib", "mujoco", "mujoco-mjx")
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+def _line(points: Mapping[int, Mapping[str, int]]) -> dict[str, MemoryNeed]:
+    """Each item as a line through the least and the largest number that were compiled."""
+    low, high = min(points), max(points)
+    parts = {}
+    for name, value in points[high].items():
+        if low < high and name in points[low]:
+            per_env = max(0, value - points[low][name]) // (high - low)
+            parts[name] = MemoryNeed(value - per_env * high, per_env)
+        elif name in _GROWING:
+            parts[name] = MemoryNeed(0, -(-value // high))
+        else:
+            parts[name] = MemoryNeed(value, 0)
+    return parts
+
+
+def _estimate(config: Config) -> dict[str, MemoryNeed]:
+    """The items from sizes alone."""
+    _, joints, obs, critic, state, weights = _numbers(config)
+    samples = config.ppo.unroll * (2 * (obs + critic) + 3 * joints + 8) * 4
+    native = config.physics == "native"
+    pool = MemoryNeed(POOL_PER_THREAD * (config.threads or 2), 16 * state + 4_000)
+    temporaries = _activations(config) // max(config.ppo.minibatches, 1) + 9 * state
+    return {
+        "program": MemoryNeed(0, 0),
+        "networks": MemoryNeed(2 * weights * 4, 0),
+        "optimizer": MemoryNeed(4 * weights * 4, 0),  # two moments
+        "normalizer": MemoryNeed(2 * 2 * (obs + critic) * 4, 0),
+        "environments": MemoryNeed(0, state * 4),
+        "rollout": MemoryNeed(0, samples),
+        "temporaries": MemoryNeed(0, temporaries + (0 if native else MJX_PER_ENV)),
+        "physics": pool if native else MemoryNeed(0, 0),
+    }
 
 
 def checkpoint_bytes(config: Config, num_envs: int) -> int:

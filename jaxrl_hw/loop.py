@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from jaxrl_hw.rollout import Env, collect, init_rollout
-from jaxrl_hw.types import Algorithm, Learner, Metrics, TrainState
+from jaxrl_hw.types import Algorithm, Batch, Learner, Metrics, TrainState
 
 TrainStep = Callable[[TrainState], tuple[TrainState, Metrics]]
 
@@ -26,6 +26,15 @@ def init_train_state(env: Env, algorithm: Algorithm, seed: int) -> TrainState:
     quick = {"xla_backend_optimization_level": "0"} if jax.default_backend() == "cpu" else None
     start = jax.jit(lambda key: init_rollout(env, key)).lower(key_envs).compile(quick)
     return _first(jax.jit(algorithm.init)(key_learner), start(key_envs), key)
+
+
+def with_fresh_envs(state: TrainState, env: Env, algorithm: Algorithm, seed: int) -> TrainState:
+    """The same learner, counters and key with environments made anew.
+
+    seed: of the run; a state of another iteration gets other environments.
+    """
+    fresh = init_train_state(env, algorithm, seed + int(state.iteration))
+    return state._replace(env_state=fresh.env_state)
 
 
 def state_form(env: Env, algorithm: Algorithm) -> TrainState:
@@ -65,38 +74,52 @@ def _first(learner: Learner, envs: Any, key: Array) -> TrainState:
 def make_train_step(env: Env, algorithm: Algorithm) -> TrainStep:
     """One iteration as a pure function: TrainState -> (TrainState, Metrics).
 
-    Its two halves are jitted on their own and reuse their arguments' memory, so a state that went
-    in must not be used again. Called as it is, each half is compiled by itself: on the native
-    engine only `update` can be kept in the persistent compilation cache, and it is the slow one
-    to compile. Wrapped in `jax.jit` the two become one computation.
+    Its two halves are jitted on their own. The first reuses the environments' memory, so a state
+    that went in must not be used again; only its learner stays whole, for whoever has to go on from
+    it where a step fails. Called as it is, each half is compiled by itself: on the native engine
+    only `update` can be kept in the persistent compilation cache, and it is the slow one to
+    compile. Wrapped in `jax.jit` the two become one computation.
     """
     return _compose(env, algorithm, *_halves(env, algorithm))
 
 
-def compile_train_step(env: Env, algorithm: Algorithm, state: TrainState) -> TrainStep:
+class CompiledStep(NamedTuple):
+    """A compiled train step, and its halves, which the compiler can be asked about."""
+
+    step: TrainStep
+    collect: Any  # jax.stages.Compiled
+    update: Any  # jax.stages.Compiled
+    batch: Batch  # what goes from one to the other, as jax.ShapeDtypeStructs
+
+
+def compile_train_step(
+    env: Env, algorithm: Algorithm, state: TrainState, options: dict[str, Any] | None = None
+) -> CompiledStep:
     """The same step, compiled now for states of this form; the two halves side by side.
 
     Args:
       env, algorithm: as for `make_train_step`.
       state: a state or its jax.ShapeDtypeStructs.
+      options: XLA's compiler options, by name.
     """
     collect_half, update_half = _halves(env, algorithm)
     _, batch, _ = jax.eval_shape(collect_half, state.learner, state.env_state, state.key)
     with ThreadPoolExecutor(2) as threads:
         updating = threads.submit(
-            lambda: update_half.lower(state.learner, batch, state.key).compile()
+            lambda: update_half.lower(state.learner, batch, state.key).compile(options)
         )
         collecting = threads.submit(
-            lambda: collect_half.lower(state.learner, state.env_state, state.key).compile()
+            lambda: collect_half.lower(state.learner, state.env_state, state.key).compile(options)
         )
-        return _compose(env, algorithm, collecting.result(), updating.result())
+        collect, update = collecting.result(), updating.result()
+    return CompiledStep(_compose(env, algorithm, collect, update), collect, update, batch)
 
 
 def _halves(env: Env, algorithm: Algorithm) -> tuple[Any, Any]:
     def collecting(learner: Learner, envs: Any, key: Array) -> Any:
         return collect(env, algorithm, learner, envs, key)
 
-    return jax.jit(collecting, donate_argnums=1), jax.jit(algorithm.update, donate_argnums=0)
+    return jax.jit(collecting, donate_argnums=1), jax.jit(algorithm.update)
 
 
 def _compose(env: Env, algorithm: Algorithm, collect_half: Any, update_half: Any) -> TrainStep:

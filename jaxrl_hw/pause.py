@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
+
+if TYPE_CHECKING:  # policy files are looked at before jax is loaded
+    from jax import Array
 
 
 class Pause(NamedTuple):
@@ -22,7 +23,7 @@ class Pause(NamedTuple):
 
     def __call__(self, obs: Array) -> Array:
         """[..., O] -> [..., O]."""
-        calm = jnp.max(jnp.abs(obs * self.calm), axis=-1, keepdims=True) < 1.0
+        calm = abs(obs * self.calm).max(axis=-1, keepdims=True) < 1.0
         return obs * (1.0 - self.clock * calm)
 
 

@@ -1,140 +1,23 @@
-"""The plan of a run: settled before anything heavy, and printed first."""
+"""A run's plan is made: everything settled before anything heavy."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from jaxrl_hw import footprint, settings
 from jaxrl_hw.config import Config
 from jaxrl_hw.flags import run_folder
-from jaxrl_hw.hardware import sizing, xla
+from jaxrl_hw.hardware import budget, sizing, xla
+from jaxrl_hw.hardware.arguments import parse_memory
 from jaxrl_hw.hardware.detect import Hardware, detect, refine
-from jaxrl_hw.hardware.xla import Setting
-from jaxrl_hw.origins import RESUME_WORDS, continued
-from jaxrl_hw.robots import get_robot
-from jaxrl_hw.sessions.run_dir import RunDir
-from jaxrl_hw.storage import Storage, mirror_of, storage
+from jaxrl_hw.origins import continued
+from jaxrl_hw.plans import Plan
+from jaxrl_hw.storage import Storage, storage
 from jaxrl_hw.telemetry import formats
 
 BOUNDS = {"cpu": (64, 4096), "gpu": (512, 4096), "tpu": (512, 4096)}
 """Environments tried by `auto`, least and most, by platform."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a run will do and use."""
-
-    config: Config
-    """The config with every "auto" settled."""
-    hardware: Hardware
-    folder: Path
-    sizing: sizing.Sizing
-    memory: dict[str, int]
-    """Expected bytes, item by item; their sum is `sizing.expected_bytes`."""
-    xla: tuple[Setting, ...]
-    iterations_done: int
-    """Of the run that is continued; 0 for a new one."""
-    warnings: tuple[str, ...]
-    storage: Storage
-    source: Path
-    """Where the run that is continued is: its folder, or the mirror that it is copied back from."""
-
-    def rows(self) -> list[tuple[str, str]]:
-        """The plan as names and values, for people."""
-        c, h = self.config, self.hardware
-        samples = int(c.num_envs) * c.ppo.unroll
-        free = formats.size(h.memory_free) if h.memory_free else "unknown"
-        kept = ", ".join(f"{k} {formats.size(v)}" for k, v in self.memory.items())
-        task = get_robot(c.robot).task if c.task == "auto" else c.task
-        goal = f"iteration {c.iterations:,}"
-        limit = f", stopping after {c.time_limit}" if c.time_limit else ""
-        return [
-            ("robot", f"{c.robot}, {task} task, {c.algo}, preset {c.preset}, seed {c.seed}"),
-            ("hardware", f"{h.name}, {h.cores} cores, {free} free ({h.memory_source})"),
-            ("physics", _engine_note(c, h)),
-            ("environments", f"{c.num_envs:,}: {'; '.join(self.sizing.reasons)}"),
-            (
-                "batch",
-                f"{c.num_envs:,} envs x {c.ppo.unroll} steps = {samples:,} samples; "
-                f"{c.ppo.epochs} epochs x {c.ppo.minibatches} minibatches of "
-                f"{samples // c.ppo.minibatches:,}",
-            ),
-            (
-                "networks",
-                f"policy {'-'.join(map(str, c.net.policy))}, "
-                f"value {'-'.join(map(str, c.net.value))}, {c.precision}",
-            ),
-            ("memory", f"{formats.size(self.sizing.expected_bytes)} expected: {kept}"),
-            ("XLA", ", ".join(f"{s.name}={_home(s.value)} ({s.origin})" for s in self._told())),
-            ("run folder", str(self.folder)),
-            ("checkpoints", self._kept()),
-            *([("mirror", str(mirror.path))] if (mirror := self.mirror) else []),
-            ("start", self._start()),
-            ("goal", goal + limit),
-        ]
-
-    @property
-    def mirror(self) -> RunDir | None:
-        """The run's folder in the mirror, None without a mirror."""
-        return mirror_of(self.config.mirror, self.folder)
-
-    def _kept(self) -> str:
-        c, s = self.config, self.storage
-        every = f", one every {c.keep_every:,} iterations" if c.keep_every else ""
-        free = f"; {formats.size(s.free_bytes)} free" if s.free_bytes is not None else ""
-        return (
-            f"{formats.size(s.checkpoint_bytes)} each, up to {s.kept:,} kept (the last {c.keep}, "
-            f"the best{every}): {formats.size(s.total_bytes)}{free}"
-        )
-
-    def _told(self) -> list[Setting]:
-        """The settings that bear on memory and speed."""
-        return [s for s in self.xla if not s.name.startswith(("TF_", "JAX_PERSISTENT"))]
-
-    def _start(self) -> str:
-        if self.iterations_done:
-            copied = f", copied back from {self.source}" if self.source != self.folder else ""
-            return f"continues after iteration {self.iterations_done:,}{copied}"
-        if self.config.resume not in RESUME_WORDS:
-            return f"new run, from {self.config.resume}"
-        if self.config.init_from:
-            return f"new run, its policy from {self.config.init_from}"
-        if self.config.resume == "never" and RunDir(self.folder).newest_checkpoint():
-            return f"new run; the one in {self.folder} is moved aside"
-        return "new run"
-
-    def to_dict(self) -> dict[str, Any]:
-        """For plan.json."""
-        h = self.hardware
-        return {
-            "hardware": {name: getattr(h, name) for name in h.__dataclass_fields__},
-            "config": settings.to_dict(self.config),
-            "num_envs": self.config.num_envs,
-            "reasons": list(self.sizing.reasons),
-            "budget_bytes": self.sizing.budget_bytes,
-            "disk": self.storage.to_dict(),
-            "predicted_bytes": {**self.memory, "total": self.sizing.expected_bytes},
-            "candidates": [candidate._asdict() for candidate in self.sizing.candidates],
-            "xla": [setting._asdict() for setting in self.xla],
-            "warnings": list(self.warnings),
-        }
-
-
-def _home(text: str) -> str:
-    """A path as people write it."""
-    return text.replace(str(Path.home()), "~", 1)
-
-
-def _engine_note(config: Config, hardware: Hardware) -> str:
-    robot = get_robot(config.robot)
-    timestep = config.timestep or robot.timestep
-    where = f"MJX on the {hardware.platform}"
-    if config.physics == "native":
-        where = f"MuJoCo's C engine on {config.threads or hardware.cores} CPU threads"
-    steps = f"{round(robot.control_dt / timestep)} steps of {1000 * timestep:g} ms"
-    return f"{config.physics}: {where}, {steps} per action"
 
 
 def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
@@ -159,12 +42,12 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
     folder = run_folder(config)
     config, done, source, more = continued(config, folder)
     notes += more
-    memory = footprint.need(config)
-    chosen = _size(config, hardware, memory.total)
+    memory = footprint.need(config, hardware)
+    chosen = _size(config, hardware, memory)
     config = replace(config, num_envs=chosen.num_envs)
-    fraction = config.mem_fraction if isinstance(config.mem_fraction, float) else None
     applied = xla.configure(
-        fraction=fraction,
+        fraction=_reserved(config, hardware, chosen.budget_bytes),
+        ceiling=_ceiling(config, hardware),
         cache_dir=None,
         platform=hardware.platform,
         host_callback=config.physics == "native",
@@ -181,6 +64,7 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
         folder=folder,
         sizing=chosen,
         memory=memory.items(chosen.num_envs),
+        footprint=memory,
         xla=tuple(applied),
         iterations_done=done,
         warnings=tuple(notes),
@@ -222,21 +106,43 @@ def _disk_notes(config: Config, disk: Storage, folder: Path) -> list[str]:
     return notes
 
 
-def _size(config: Config, hardware: Hardware, need: sizing.MemoryNeed) -> sizing.Sizing:
+def _reserved(config: Config, hardware: Hardware, budget: int | None) -> float | None:
+    """The share of the card taken at once, where the user named one: no more than is free."""
+    if not isinstance(config.mem_fraction, float):
+        return None
+    if budget is None or not hardware.memory_total:
+        return config.mem_fraction
+    return min(config.mem_fraction, budget / hardware.memory_total)
+
+
+def _ceiling(config: Config, hardware: Hardware) -> float | None:
+    """The share of the card that the pool may grow to: what is free beside other programs."""
+    free, total = hardware.memory_free, hardware.memory_total
+    if not free or not total:
+        return None
+    limit = parse_memory(config.memory_limit)
+    usable = budget.MOST * free
+    return (usable if limit is None else min(usable, limit)) / total
+
+
+def _size(config: Config, hardware: Hardware, memory: footprint.Footprint) -> sizing.Sizing:
     step = sizing.granularity_of(config.ppo.unroll, config.ppo.minibatches)
+    limits = budget.Limits(config.mem_fraction, parse_memory(config.memory_limit), config.max_envs)
     if isinstance(config.num_envs, int):
         sizing.check_divisible(config.num_envs, config.ppo.unroll, config.ppo.minibatches)
         return sizing.check_num_envs(
             config.num_envs,
             hardware,
-            need=need,
+            need=memory.total,
             granularity=step,
-            fraction=config.mem_fraction,
+            limits=limits,
+            rates=memory.rates,
         )
     return sizing.choose_num_envs(
         hardware,
-        need=need,
+        need=memory.total,
         granularity=step,
         bounds=BOUNDS[hardware.platform],
-        fraction=config.mem_fraction,
+        limits=limits,
+        rates=memory.rates,
     )

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from jaxrl_hw.loop import init_train_state
+from jaxrl_hw.loop import with_fresh_envs
 from jaxrl_hw.origins import RESUME_WORDS
-from jaxrl_hw.planning import Plan
+from jaxrl_hw.plans import Plan
 from jaxrl_hw.rollout import Env
 from jaxrl_hw.run import form_for, saved_num_envs
 from jaxrl_hw.sessions.checkpoint import Checkpoints, restore_from
@@ -104,5 +104,4 @@ def _read(
     console.message(
         f"environments made anew: {env.num_envs} instead of {theirs}; the learner continues"
     )
-    fresh = init_train_state(env, algorithm, config.seed + found[1])
-    return state._replace(env_state=fresh.env_state)
+    return with_fresh_envs(state, env, algorithm, config.seed)

@@ -37,6 +37,7 @@ class Env(NamedTuple):
     step: Callable[[Any, Array, Array], tuple[Any, Transition]]
     guide: Callable[[], Callable[[Array], tuple[Array, Array]]] | None = None
     pause: Pause | None = None
+    host_bytes: int = 0  # what the engine keeps outside JAX
 
 
 class RolloutState(NamedTuple):
@@ -73,6 +74,7 @@ def make_vector_env(task: Task, physics: Physics, num_envs: int) -> Env:
         step,
         task.guide,
         task.pause,
+        physics.host_bytes[0] + num_envs * physics.host_bytes[1],
     )
 
 

@@ -14,7 +14,7 @@ from jaxrl_hw import history
 from jaxrl_hw.config import Config, JoystickReward
 from jaxrl_hw.envs import task_names
 from jaxrl_hw.errors import UserError, suggest, unknown
-from jaxrl_hw.hardware.arguments import parse_fraction, parse_num_envs
+from jaxrl_hw.hardware.arguments import parse_fraction, parse_memory, parse_num_envs
 from jaxrl_hw.presets import PRESETS
 from jaxrl_hw.robots import get_robot
 from jaxrl_hw.sessions.early_stop import parse_early_stop
@@ -25,6 +25,7 @@ CHOICES = {
     "physics": ("auto", "mjx", "native"),
     "preset": PRESETS,
     "precision": ("float32", "bfloat16"),
+    "on_oom": ("shrink", "fail"),
     "net.activation": ("elu", "relu", "silu", "tanh"),
     "ppo.lr_schedule": ("adaptive", "fixed"),
     "ppo.symmetry": ("loss", "augment", "none"),
@@ -36,6 +37,7 @@ AT_LEAST = {
     "keep_every": 0,
     "seed": 0,
     "threads": 0,
+    "max_envs": 0,
     "timestep": 0.0,
     "net.init_std": 1e-3,
     "ppo.unroll": 1,
@@ -133,6 +135,7 @@ def check(config: Config) -> Config:
     if config.time_limit:
         parse_duration(config.time_limit)
     parse_early_stop(config.early_stop)
+    parse_memory(config.memory_limit)
     for name in ("policy", "value"):
         widths = getattr(config.net, name)
         if not widths or min(widths) < 1:

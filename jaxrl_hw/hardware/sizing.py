@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware.arguments import parse_fraction
+from jaxrl_hw.hardware.budget import MOST, NO_LIMITS, UNDER_LIMIT, Limits, budget_of, gigabytes
 from jaxrl_hw.hardware.detect import Hardware
 
-# Of what is free. An accelerator's allocator loses some to fragmentation; main memory is shared
-# with everything else on the machine, and there the kernel kills whoever asks for too much.
-_AUTO = {"cpu": 0.6}
-_AUTO_DEVICE = 0.8
-# What a number given by the user may use: all that is free but for fragmentation.
-_MOST = 0.95
 # Past some hundred environments per core a thread pool is busy all the time: more of them make
 # iterations longer, not throughput higher.
 _ENVS_PER_CORE = 128
+_TIGHT = 0.9
+# A larger number has to bring this much: its iterations are longer, so there are fewer of them.
+_GAIN = 1.05
 
 
 class MemoryNeed(NamedTuple):
@@ -25,10 +26,16 @@ class MemoryNeed(NamedTuple):
 
     fixed: int
     per_env: int
+    compiling: int = 0
+    """Peak before the run, while its program is compiled; it ends when the run begins."""
 
     def total(self, num_envs: int) -> int:
-        """Bytes with that many environments."""
+        """Bytes of the run with that many environments."""
         return self.fixed + self.per_env * num_envs
+
+    def peak(self, num_envs: int) -> int:
+        """The most at any time, compilation included."""
+        return max(self.compiling, self.total(num_envs))
 
 
 class Candidate(NamedTuple):
@@ -38,6 +45,10 @@ class Candidate(NamedTuple):
     expected_bytes: int
     fits: bool | None
     """None where the budget is unknown."""
+    verdict: str
+    """fits, tight (over nine tenths of the budget), fails or unknown."""
+    steps_per_s: float | None
+    """The best that was measured with it on this machine; None where it was not."""
 
 
 class Sizing(NamedTuple):
@@ -50,6 +61,10 @@ class Sizing(NamedTuple):
     """What it is expected to use, by `MemoryNeed`."""
     reasons: tuple[str, ...]
     candidates: tuple[Candidate, ...]
+    most: int
+    """The most that would be taken if memory held them."""
+    bound_by_memory: bool
+    """More would have been taken if memory held them."""
 
 
 def choose_num_envs(
@@ -58,35 +73,44 @@ def choose_num_envs(
     need: MemoryNeed,
     granularity: int,
     bounds: tuple[int, int],
-    fraction: float | str,
+    limits: Limits = NO_LIMITS,
+    rates: Mapping[int, float] = MappingProxyType({}),
 ) -> Sizing:
     """The largest number of environments that fits the memory budget and still pays.
 
     granularity: the number is a multiple of it (see `check_divisible`).
     bounds: least and most wanted; below the least only where memory demands it.
-    fraction: share of the whole memory (0.05 to 0.95), never more than is free; "auto" is 0.8 of
-        what is free on an accelerator and 0.6 on a CPU.
+    rates: steps per second that were measured, by number of environments.
 
     Raises UserError, with the numbers, where not even `granularity` environments fit.
     """
-    budget, reasons = _budget(hardware, fraction)
-    low, high, limits = _bounds(hardware, granularity, bounds)
+    budget, reasons = budget_of(hardware, limits)
+    low, high, bound_by = _bounds(hardware, granularity, bounds, limits.max_envs, rates)
     if budget is None:
         reasons += (f"so the smallest usual number is taken: {low:,}",)
         chosen = low
     else:
         fitting = _largest_fit(budget, need, granularity)
         if fitting < granularity:
-            raise UserError(_too_small(hardware, need, budget, granularity))
+            raise UserError(_too_small(hardware, need, budget, granularity, limits))
         chosen = min(fitting, high)
         if fitting < low:
             reasons += (f"memory holds {fitting:,}, less than the usual {low:,}",)
         elif fitting < high:
             reasons += (f"memory holds {fitting:,}",)
         else:
-            reasons += limits
-    looked_at = _candidates(low, high, chosen, need, budget)
-    return Sizing(chosen, budget, need.total(chosen), reasons, looked_at)
+            reasons += bound_by
+    sizes = _sizes(low, max(high, bounds[1] // granularity * granularity), chosen)
+    looked_at = tuple(_candidate(n, need, budget, rates) for n in sizes)
+    return Sizing(
+        chosen,
+        budget,
+        need.total(chosen),
+        reasons,
+        looked_at,
+        high,
+        budget is not None and chosen < high,
+    )
 
 
 def check_num_envs(
@@ -95,26 +119,31 @@ def check_num_envs(
     *,
     need: MemoryNeed,
     granularity: int = 1,
-    fraction: float | str = "auto",
+    limits: Limits = NO_LIMITS,
+    rates: Mapping[int, float] = MappingProxyType({}),
 ) -> Sizing:
     """Take the user's number if it fits.
 
-    It may use what `fraction` allows; with "auto" 0.95 of what is free, more than a number chosen
-    by `choose_num_envs` would. Raises UserError with the numbers where it does not fit.
+    It may use what `limits` allow; with an "auto" fraction 0.95 of what is free, more than a number
+    chosen by `choose_num_envs` would. Raises UserError with the numbers where it does not fit.
     """
-    auto = parse_fraction(fraction) == "auto"
-    budget, reasons = _budget(hardware, _MOST if auto else fraction, of_free=auto)
-    expected = need.total(num_envs)
+    auto = parse_fraction(limits.fraction) == "auto"
+    told = limits._replace(fraction=MOST) if auto else limits
+    budget, reasons = budget_of(hardware, told, of_free=auto)
+    expected = need.peak(num_envs)
     if budget is not None and expected > budget:
         fitting = _largest_fit(budget, need, granularity)
         if fitting < granularity:
-            raise UserError(_too_small(hardware, need, budget, granularity))
+            raise UserError(_too_small(hardware, need, budget, granularity, limits))
         raise UserError(
-            f"--num-envs {num_envs} needs {_gb(expected)}, but {_gb(budget)} can be used "
-            f"({'; '.join(reasons)}); at most {fitting} fit, or use --num-envs auto"
+            f"--num-envs {num_envs} needs {gigabytes(expected)}, but {gigabytes(budget)} can be "
+            f"used ({'; '.join(reasons)}); at most {fitting} fit, or use --num-envs auto"
         )
-    fits = (Candidate(num_envs, expected, None if budget is None else True),)
-    return Sizing(num_envs, budget, expected, ("as told by --num-envs", *reasons), fits)
+    sizes = sorted({num_envs, *(num_envs * k // 4 for k in (1, 2, 8, 16))})
+    sizes = [n for n in sizes if n == num_envs or (n >= granularity and n % granularity == 0)]
+    looked_at = tuple(_candidate(n, need, budget, rates) for n in sizes)
+    reasons = ("as told by --num-envs", *reasons)
+    return Sizing(num_envs, budget, need.total(num_envs), reasons, looked_at, num_envs, False)
 
 
 def check_divisible(num_envs: int, unroll: int, minibatches: int) -> None:
@@ -135,36 +164,23 @@ def granularity_of(unroll: int, minibatches: int) -> int:
     return minibatches // math.gcd(unroll, minibatches)
 
 
-def _budget(
-    hardware: Hardware, fraction: float | str, of_free: bool = False
-) -> tuple[int | None, tuple[str, ...]]:
-    """Usable bytes and the sentence that says why.
-
-    of_free: a number is a share of the free memory, not of the whole.
-    """
-    free, total = hardware.memory_free, hardware.memory_total
-    if free is None:
-        return None, (f"free memory of the {hardware.name} is unknown",)
-    known = f"{_gb(free)} free of {_gb(total)}" if total else f"{_gb(free)} free"
-    parsed = parse_fraction(fraction)
-    if isinstance(parsed, str) or of_free:
-        auto = _AUTO.get(hardware.platform, _AUTO_DEVICE)
-        share = auto if isinstance(parsed, str) else parsed
-        return int(share * free), (f"{known} ({hardware.memory_source}), {share:g} of it is used",)
-    whole = int(parsed * (total or free))
-    most = int(_MOST * free)
-    if whole > most:
-        return most, (f"{known} ({hardware.memory_source}): less than --mem-fraction {parsed:g}",)
-    return whole, (f"{known} ({hardware.memory_source}), --mem-fraction {parsed:g}",)
-
-
 def _bounds(
-    hardware: Hardware, granularity: int, bounds: tuple[int, int]
+    hardware: Hardware,
+    granularity: int,
+    bounds: tuple[int, int],
+    max_envs: int,
+    rates: Mapping[int, float],
 ) -> tuple[int, int, tuple[str, ...]]:
     """Least and most in multiples of the granularity, and what sets the most."""
     least, most = bounds
     reason = f"more than {most:,} make learning slower, not better"
-    if hardware.platform == "cpu":
+    paying = _paying(rates)
+    if max_envs:
+        most, reason = max_envs, f"--max-envs {max_envs:,}"
+    elif paying is not None and paying < most:
+        most = paying
+        reason = f"measured here: more than {most:,} gain less than {_GAIN - 1:.0%} a step in size"
+    elif hardware.platform == "cpu":
         pays = max(_ENVS_PER_CORE, hardware.cores * _ENVS_PER_CORE)
         if pays < most:
             most = pays
@@ -175,34 +191,57 @@ def _bounds(
     return low, high, (reason,)
 
 
+def _paying(rates: Mapping[int, float]) -> int | None:
+    """The number after which the next larger one that was measured gained too little.
+
+    None where no two sizes, the larger at least one and a half times the smaller, tell.
+    """
+    sizes = sorted(rates)
+    for smaller, larger in itertools.pairwise(sizes):
+        if larger >= 1.5 * smaller and rates[larger] < _GAIN * rates[smaller]:
+            return smaller
+    return None
+
+
 def _largest_fit(budget: int, need: MemoryNeed, granularity: int) -> int:
+    if need.compiling > budget:
+        return 0
     fitting = (budget - need.fixed) // max(1, need.per_env)
     return max(0, fitting) // granularity * granularity
 
 
-def _candidates(
-    low: int, high: int, chosen: int, need: MemoryNeed, budget: int | None
-) -> tuple[Candidate, ...]:
+def _sizes(low: int, high: int, chosen: int) -> list[int]:
     sizes = {low, high, chosen}
     size = low
     while size < high:
         sizes.add(size)
         size *= 2
-    return tuple(
-        Candidate(n, need.total(n), None if budget is None else need.total(n) <= budget)
-        for n in sorted(sizes)
-    )
+    return sorted(sizes)
 
 
-def _too_small(hardware: Hardware, need: MemoryNeed, budget: int, granularity: int) -> str:
+def _candidate(
+    num_envs: int, need: MemoryNeed, budget: int | None, rates: Mapping[int, float]
+) -> Candidate:
+    peak, verdict = need.peak(num_envs), "unknown"
+    if budget is not None:
+        verdict = "fails" if peak > budget else "tight" if peak > _TIGHT * budget else "fits"
+    fits = None if budget is None else peak <= budget
+    return Candidate(num_envs, need.total(num_envs), fits, verdict, rates.get(num_envs))
+
+
+def _too_small(
+    hardware: Hardware, need: MemoryNeed, budget: int, granularity: int, limits: Limits
+) -> str:
     envs = f"{granularity} environment{'s' if granularity > 1 else ''}"
-    free = _gb(hardware.memory_free or 0)
+    least = need.peak(granularity)
+    compiling = " while the program is compiled" if need.compiling == least else ""
+    usable = gigabytes(budget)
+    said = f"not even {envs} fit: {gigabytes(least)} needed{compiling}, {usable} can be used"
+    if limits.memory is not None and budget <= limits.memory:
+        enough = math.ceil(least / UNDER_LIMIT / 1e7) * 10
+        return f"{said} under --memory-limit; give at least --memory-limit {enough}MB"
+    free = gigabytes(hardware.memory_free or 0)
     return (
-        f"not even {envs} fit: {_gb(need.total(granularity))} needed, {_gb(budget)} can be used "
-        f"({free} free on the {hardware.name}); close other programs, use smaller networks or a "
-        "shorter unroll"
+        f"{said} ({free} free on the {hardware.name}); close other programs, use smaller networks "
+        "or a shorter unroll"
     )
-
-
-def _gb(count: float) -> str:
-    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e9:.3f} GB"

@@ -54,6 +54,7 @@ def default_cache_dir() -> Path:
 def configure(
     *,
     fraction: float | None,
+    ceiling: float | None = None,
     cache_dir: Path | None,
     platform: str,
     host_callback: bool,
@@ -63,6 +64,7 @@ def configure(
 
     fraction: share (0 to 1) of the accelerator's whole memory, reserved at once so that no other
         program can take it during the run; None grows on demand.
+    ceiling: share up to which it may grow on demand; None is nearly all of it.
     cache_dir: folder of the persistent compilation cache; None is `default_cache_dir()`.
     platform: cpu, gpu or tpu; the memory settings concern a gpu only.
     host_callback: the compiled program calls back into Python (native physics). XLA's CPU client
@@ -75,7 +77,7 @@ def configure(
     if "jaxlib" not in sys.modules:  # jaxlib writes its own default there when it is imported
         settings.append(_variable("TF_CPP_MIN_LOG_LEVEL", "2", late=False))
     if platform == "gpu":
-        settings += _memory(fraction)
+        settings += _memory(fraction, ceiling)
         settings += [_deterministic()] if deterministic else []
     settings += _cache(cache_dir or default_cache_dir())
     if host_callback:
@@ -114,14 +116,15 @@ def _variable(name: str, value: str, *, late: bool) -> Setting:
     return Setting(name, value, "set")
 
 
-def _memory(fraction: float | None) -> Iterator[Setting]:
+def _memory(fraction: float | None, ceiling: float | None) -> Iterator[Setting]:
     late = backend_running()
     old = os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION")
     if old:
         # The deprecated name still works alone; with the new one beside it jaxlib refuses to start.
         yield Setting("XLA_PYTHON_CLIENT_MEM_FRACTION", old, "user")
     else:
-        share = _LIMIT_ON_DEMAND if fraction is None else fraction
+        on_demand = _LIMIT_ON_DEMAND if ceiling is None else min(ceiling, _LIMIT_ON_DEMAND)
+        share = on_demand if fraction is None else fraction
         yield _variable("XLA_CLIENT_MEM_FRACTION", f"{share:.4g}", late=late)
     reserve = "false" if fraction is None else "true"
     yield _variable("XLA_PYTHON_CLIENT_PREALLOCATE", reserve, late=late)

@@ -38,6 +38,8 @@ class Physics(NamedTuple):
     substeps: int
     fields: tuple[str, ...]
     step: Callable[[ModelParams, PhysState, Array], tuple[PhysState, Array]]
+    host_bytes: tuple[int, int] = (0, 0)
+    """Memory that the engine keeps outside JAX: a fixed part, and a part per environment."""
 
     @property
     def control_dt(self) -> float:

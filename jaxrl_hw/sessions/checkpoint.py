@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.sessions import formats, leaves, orbax_io, reading
+from jaxrl_hw.sessions.arrays import Arrays
 from jaxrl_hw.sessions.reading import Template, Warn
 from jaxrl_hw.sessions.retention import Shelf
 
@@ -33,7 +34,7 @@ def log_warning(message: str) -> None:
 
 class _Job(NamedTuple):
     iteration: int
-    arrays: leaves.Arrays
+    arrays: Arrays
     meta: formats.Meta
 
 
@@ -44,7 +45,7 @@ class Checkpoints:
     keep: how many of the latest stay; the one with the best `episode_return` stays besides.
     keep_every: those of every so many iterations stay as well; 0 for none.
     warn: told of failed saves (from the writing thread, at once) and of damaged checkpoints.
-    config: the run's settings, saved with every checkpoint.
+    config: the run's settings, saved with every checkpoint; they may change on the way.
     on_saved: called in the writing thread after every checkpoint that is on disk.
     """
 
@@ -66,7 +67,7 @@ class Checkpoints:
         self.saved_s = 0.0
         """Seconds spent writing, beside the training."""
         self._warn = warn
-        self._config = dict(config or {})
+        self.config = dict(config or {})
         self._on_saved = on_saved
         self._lock = threading.Lock()  # of the two below
         self._settled: set[int] = set()  # on disk exactly as this run has them, or to be
@@ -110,7 +111,7 @@ class Checkpoints:
         meta = {
             "iteration": int(iteration),
             _BEST_BY: _number(metrics.get(_BEST_BY)),
-            "config": self._config,
+            "config": self.config,
             "leaves": description,
         }
         self._hand_over(_Job(iteration, arrays, meta))

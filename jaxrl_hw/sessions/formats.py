@@ -1,7 +1,7 @@
 """A checkpoint's description: its format's number, its own checksum, and how older ones are read.
 
 Format 2 (this version's): format, iteration, episode_return, config (the run's settings), leaves
-(see `leaves.Description`) and crc. Format 1 had iteration, episode_return and leaves alone.
+(see `arrays.Description`) and crc. Format 1 had iteration, episode_return and leaves alone.
 
 The checksum is computed in the same way in every format from 2 on: so a description that was
 damaged is told from one that a newer version wrote.
@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.sessions.leaves import Arrays, DamagedError
+from jaxrl_hw.sessions.arrays import Arrays, DamagedError
 
 FORMAT = 2
 """What this version writes. Raised with every change that an older version could not read; the way

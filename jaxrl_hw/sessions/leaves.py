@@ -11,16 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl_hw.errors import UserError
-
-Arrays = dict[str, np.ndarray]
-Description = dict[str, dict[str, Any]]
-"""Per leaf: dtype, shape, crc (CRC-32 of its bytes) and, for random keys, impl."""
+from jaxrl_hw.sessions.arrays import Arrays, DamagedError, Description
 
 _SHOWN = 3
-
-
-class DamagedError(Exception):
-    """Bytes that were read are not the bytes that were written."""
 
 
 def to_arrays(state: Any) -> tuple[Arrays, Description]:

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from jaxrl_hw.sessions.arrays import Arrays, DamagedError
 from jaxrl_hw.sessions.formats import Meta, unseal
-from jaxrl_hw.sessions.leaves import Arrays, DamagedError
 
 _STATE, _META = "state", "meta"
 

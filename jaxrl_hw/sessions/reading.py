@@ -9,6 +9,7 @@ from typing import Any
 
 from jaxrl_hw.errors import RunError, UserError
 from jaxrl_hw.sessions import formats, leaves, orbax_io
+from jaxrl_hw.sessions.arrays import Arrays, DamagedError
 from jaxrl_hw.sessions.retention import Shelf
 
 Warn = Callable[[str], None]
@@ -34,7 +35,7 @@ class AllDamagedError(RunError):
 def read_checkpoint(folder: Path, template: Template) -> tuple[Any, int]:
     """One checkpoint as (a state of `template`'s form, its iteration).
 
-    Raises UserError where the form differs or a newer version wrote it, leaves.DamagedError where
+    Raises UserError where the form differs or a newer version wrote it, DamagedError where
     it cannot be read whole.
     """
     # In a thread: Orbax runs an event loop, and in a notebook the main thread has its own.
@@ -67,7 +68,7 @@ def read_newest(
         for number in reversed(there):
             try:
                 return _read_numbered(shelf.folder(number), number, template), number
-            except leaves.DamagedError as error:
+            except DamagedError as error:
                 if not shelf.folder(number).exists():
                     continue  # the run goes on meanwhile, and has removed it
                 damaged.append(shelf.folder(number))
@@ -91,7 +92,7 @@ def restore_from(path: Path, template: Template, warn: Warn) -> tuple[Any, int]:
     if orbax_io.is_checkpoint(path):
         try:
             return read_checkpoint(path, template)
-        except leaves.DamagedError as error:
+        except DamagedError as error:
             raise RunError(f"checkpoint {path} is damaged: {error}") from error
     inside = path / "checkpoints"
     shelf = Shelf(inside if inside.is_dir() else path)
@@ -110,11 +111,11 @@ def first_line(error: BaseException) -> str:
 def _read_numbered(folder: Path, number: int, template: Template) -> Any:
     state, iteration = read_checkpoint(folder, template)
     if iteration != number:
-        raise leaves.DamagedError(f"it is of iteration {iteration}, whatever its name")
+        raise DamagedError(f"it is of iteration {iteration}, whatever its name")
     return state
 
 
-def _read_whole(folder: Path) -> tuple[leaves.Arrays, formats.Meta]:
+def _read_whole(folder: Path) -> tuple[Arrays, formats.Meta]:
     """Arrays and description as they were written, in this version's format."""
     try:
         meta = orbax_io.read_meta(folder)
@@ -122,7 +123,7 @@ def _read_whole(folder: Path) -> tuple[leaves.Arrays, formats.Meta]:
         return formats.upgrade(arrays, meta)
     except UserError as error:
         raise UserError(f"checkpoint {folder} was {error}") from error
-    except leaves.DamagedError:
+    except DamagedError:
         raise
     except Exception as error:  # damaged files fail in every way there is
-        raise leaves.DamagedError(first_line(error)) from error
+        raise DamagedError(first_line(error)) from error

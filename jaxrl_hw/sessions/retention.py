@@ -14,7 +14,7 @@ from pathlib import Path
 
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.sessions import orbax_io
-from jaxrl_hw.sessions.leaves import DamagedError
+from jaxrl_hw.sessions.arrays import DamagedError
 
 _LEFTOVER = re.compile(r"\d+\.(new|old|(new\.)?([0-9a-f]+\.copy|orbax-checkpoint-tmp.*))")
 

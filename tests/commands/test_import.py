@@ -22,6 +22,23 @@ def test_the_package_is_imported_in_a_moment_and_without_jax():
     assert (heavy, robot, jax_too) == ("[]", "g1", "False")
 
 
+PLANNED = """
+import sys
+import jaxrl_hw.train
+from jaxrl_hw.flags import parse
+from jaxrl_hw.planning import make_plan
+make_plan(parse(["--robot", "g1_12dof", "--run-dir", "none", "--init-from", "zoo:g1_12dof"]))
+print(sorted({"jax", "jaxlib", "mujoco"} & set(sys.modules)))
+"""
+
+
+def test_a_run_is_planned_without_jax_whose_memory_settings_would_come_too_late():
+    said = subprocess.run(
+        [sys.executable, "-c", PLANNED], capture_output=True, text=True, check=True
+    )
+    assert said.stdout.split() == ["[]"]
+
+
 def test_every_public_name_is_there():
     import jaxrl_hw
 

@@ -8,6 +8,7 @@ import pytest
 
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware.arguments import parse_fraction, parse_num_envs
+from jaxrl_hw.hardware.budget import Limits
 from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.hardware.sizing import (
     MemoryNeed,
@@ -25,7 +26,7 @@ NEED = MemoryNeed(fixed=2 * GB, per_env=2_000_000)
 
 def choose(hardware=GPU, need=NEED, granularity=6, bounds=(64, 8192), fraction="auto"):
     return choose_num_envs(
-        hardware, need=need, granularity=granularity, bounds=bounds, fraction=fraction
+        hardware, need=need, granularity=granularity, bounds=bounds, limits=Limits(fraction)
     )
 
 
@@ -88,7 +89,7 @@ def test_a_given_number_is_taken_if_it_fits():
     assert "at most 6120 fit" in str(caught.value)
     assert "\n" not in str(caught.value)
     with pytest.raises(UserError, match=r"but 8\.0 GB can be used"):
-        check_num_envs(6000, GPU, need=NEED, fraction=0.5)
+        check_num_envs(6000, GPU, need=NEED, limits=Limits(0.5))
     unknown = replace(GPU, memory_free=None)
     assert check_num_envs(6000, unknown, need=NEED).budget_bytes is None
 

@@ -138,7 +138,7 @@ def test_one_jit_around_the_step_gives_what_its_halves_give(small: Trainer) -> N
 
 def test_compiled_ahead_the_step_is_the_same_to_the_bit(small: Trainer) -> None:
     form = state_form(small.env, small.algorithm)
-    ahead = compile_train_step(small.env, small.algorithm, form)
+    ahead = compile_train_step(small.env, small.algorithm, form).step
     a, b = small.fresh(), small.fresh()
     for _ in range(2):
         (a, metrics_a), (b, metrics_b) = small.step(a), ahead(b)

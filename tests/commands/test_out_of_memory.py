@@ -1,0 +1,154 @@
+"""An allocation fails in the middle of a run: it goes on with less, and the learner with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from jaxrl_hw import building, load_run
+from jaxrl_hw.train import main
+from jaxrl_hw.types import TrainState
+
+SMALL = [
+    *("--robot", "cartpole", "--physics", "native", "--num-envs", "16", "--no-tensorboard"),
+    *("--ppo.unroll", "4", "--ppo.epochs", "2", "--ppo.minibatches", "2"),
+    *("--net.policy", "16", "--net.value", "16", "--cartpole.episode-s", "1"),
+]
+NO_ROOM = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate {} bytes."
+
+pytestmark = pytest.mark.usefixtures("quick_compile")
+
+
+class Faulty:
+    """The real train step, whose device runs out of memory at one iteration, once."""
+
+    def __init__(self, at: int, *, after_collecting: bool = False, asked: int = 1 << 30) -> None:
+        self.at, self.after_collecting, self.asked = at, after_collecting, asked
+        self.seen: list[TrainState] = []  # what each step was given, on the host
+        self.failed = False
+
+    def around(self, step: Any) -> Any:
+        def stepping(state: TrainState) -> Any:
+            kept = state._replace(key=jax.random.key_data(state.key))
+            self.seen.append(jax.tree.map(np.array, kept))
+            if int(state.iteration) + 1 == self.at and not self.failed:
+                self.failed = True
+                if self.after_collecting:
+                    step(state)  # the environments' memory is the step's now
+                raise jax.errors.JaxRuntimeError(NO_ROOM.format(self.asked))
+            return step(state)
+
+        return stepping
+
+
+@pytest.fixture
+def faulty(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Faulty]:
+    def make(at: int, **more: Any) -> Faulty:
+        fault, build = Faulty(at, **more), building.build
+
+        def building_with_fault(*args: Any, **kwargs: Any) -> building.Built:
+            built = build(*args, **kwargs)
+            return built._replace(step=fault.around(built.step))
+
+        monkeypatch.setattr(building, "build", building_with_fault)
+        return fault
+
+    return make
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def same_learner(a: TrainState, b: TrainState) -> bool:
+    kept = [(s.learner, s.key, s.iteration, s.env_steps) for s in (a, b)]
+    pairs = zip(*map(jax.tree.leaves, kept), strict=True)
+    return all(np.array_equal(x, y) for x, y in pairs)
+
+
+@pytest.mark.parametrize("at", [1, 5])
+@pytest.mark.parametrize("save_every", ["100", "1"])  # with 1 a checkpoint is being written
+def test_the_run_is_finished_with_fewer_environments_and_the_learner_is_whole(
+    at: int,
+    save_every: str,
+    faulty: Callable[..., Faulty],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fault = faulty(at)
+    argv = [*SMALL, "--run-dir", str(tmp_path), "--iterations", "8", "--save-every", save_every]
+    assert main(argv) == 0
+    assert same_learner(fault.seen[at - 1], fault.seen[at]), "nothing of it is lost"
+    rows = lines(tmp_path / "metrics.jsonl")
+    assert [row["iteration"] for row in rows] == list(range(1, 9))
+    assert rows[-1]["env_steps"] == 4 * (16 * (at - 1) + 8 * (9 - at))
+    first, second = lines(tmp_path / "sessions.jsonl")
+    assert (first["num_envs"], first["ended"]) == (16, "out of memory")
+    assert (second["num_envs"], second["first_iteration"], second["ended"]) == (8, at, "goal")
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"out of memory in iteration {at} with 16 environments (1.1 GB asked for)" in said
+    assert json.loads((tmp_path / "config.json").read_text())["config"]["num_envs"] == 8
+    assert load_run(tmp_path).iteration == 8
+
+
+def test_the_same_command_goes_on_with_the_number_that_fits(
+    faulty: Callable[..., Faulty], tmp_path: Path
+) -> None:
+    auto = [word if word != "16" or i != 5 else "auto" for i, word in enumerate(SMALL)]
+    auto += ["--max-envs", "16", "--run-dir", str(tmp_path), "--save-every", "100"]
+    faulty(2)
+    assert main([*auto, "--iterations", "3"]) == 0
+    assert main([*auto, "--iterations", "5"]) == 0
+    assert [s["num_envs"] for s in lines(tmp_path / "sessions.jsonl")] == [16, 8, 8]
+
+
+def test_an_update_that_wants_the_room_of_its_temporaries_gets_smaller_minibatches(
+    faulty: Callable[..., Faulty], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fault = faulty(3, after_collecting=True)
+    argv = [*SMALL, "--run-dir", str(tmp_path), "--iterations", "4"]
+    assert main(argv) == 0
+    assert same_learner(fault.seen[2], fault.seen[3])
+    assert "goes on with minibatches of 16 samples, half as many" in capsys.readouterr().out
+    config = json.loads((tmp_path / "config.json").read_text())["config"]
+    assert (config["num_envs"], config["ppo"]["minibatches"]) == (16, 4)
+
+
+def test_an_update_that_lacks_a_little_gets_fewer_environments(
+    faulty: Callable[..., Faulty], tmp_path: Path
+) -> None:
+    faulty(3, after_collecting=True, asked=64)
+    assert main([*SMALL, "--run-dir", str(tmp_path), "--iterations", "4"]) == 0
+    config = json.loads((tmp_path / "config.json").read_text())["config"]
+    assert (config["num_envs"], config["ppo"]["minibatches"]) == (8, 2)
+
+
+def test_who_wants_it_to_fail_is_told_in_a_line_and_can_go_on(
+    faulty: Callable[..., Faulty], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    faulty(4)
+    argv = [*SMALL, "--run-dir", str(tmp_path), "--iterations", "5", "--save-every", "2"]
+    assert main([*argv, "--on-oom", "fail"]) == 1
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "out of memory in iteration 4 with 16 environments" in err
+    assert lines(tmp_path / "sessions.jsonl")[-1]["ended"] == "out of memory"
+    assert main(argv) == 0
+    assert [row["iteration"] for row in lines(tmp_path / "metrics.jsonl")] == [1, 2, 3, 4, 5]
+
+
+def test_where_nothing_is_left_to_halve_it_ends_in_a_line(
+    faulty: Callable[..., Faulty], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    faulty(2)
+    argv = [*SMALL, "--num-envs", "1", "--run-dir", str(tmp_path), "--iterations", "3"]
+    assert main(argv) == 1
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "no fewer will do" in err
