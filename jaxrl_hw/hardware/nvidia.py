@@ -38,13 +38,23 @@ class Reading(NamedTuple):
 
 def read_gpus(environ: Mapping[str, str]) -> Reading:
     """All GPUs that CUDA_VISIBLE_DEVICES leaves visible, in CUDA's order. Never raises."""
-    visible = environ.get("CUDA_VISIBLE_DEVICES")
+    reading = read_nvml(environ)
+    return reading if reading.source == "nvml" else read_smi(environ)
+
+
+def read_nvml(environ: Mapping[str, str]) -> Reading:
+    """The same as NVML tells it; with source "unknown" and the reason where it cannot be asked."""
     try:
         with _nvml() as nvml:
-            return Reading(_visible_nvml(nvml, visible), "nvml", ())
-    except Exception:  # any failure of a driver library means the same: ask elsewhere
-        pass
+            return Reading(_visible_nvml(nvml, environ.get("CUDA_VISIBLE_DEVICES")), "nvml", ())
+    except Exception as error:  # any failure of a driver library means the same: ask elsewhere
+        return Reading((), "unknown", (str(error) or type(error).__name__,))
+
+
+def read_smi(environ: Mapping[str, str]) -> Reading:
+    """The same as nvidia-smi tells it, with what went wrong; it may take SMI_TIMEOUT_S."""
     gpus, notes = _smi(environ)
+    visible = environ.get("CUDA_VISIBLE_DEVICES")
     return Reading(_select(gpus, visible), "nvidia-smi" if gpus else "unknown", notes)
 
 
