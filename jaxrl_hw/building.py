@@ -58,7 +58,7 @@ def build(
     for attempt in range(_ATTEMPTS):
         form = state_form(env, algorithm)
         compiled = compile_train_step(env, algorithm, form)
-        items = measuring.items_of(env, form, compiled)
+        items = measuring.items_of(env, form, compiled.batch, compiled.collect, compiled.update)
         built = Built(plan, env, algorithm, compiled.step, items)
         if items is None:
             return built

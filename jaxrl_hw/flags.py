@@ -35,7 +35,7 @@ def parse(argv: Sequence[str], prog: str = "python -m jaxrl_hw.train") -> Config
       SystemExit: after printing the help (code 0).
     """
     argv = [_hyphens(word) for word in argv]
-    path, rest = _take(argv, "config")
+    path, rest = taken(argv, "config")
     from_file = settings.load_file(Path(path)) if path is not None else {}
     base = _base(rest, from_file)
     if from_file:
@@ -55,7 +55,7 @@ def _base(argv: list[str], from_file: dict[str, Any]) -> Config:
     """What flags start from: the saved config of a run that would be continued, or a preset."""
 
     def named(name: str, default: str) -> str:
-        value = _take(argv, name)[0]
+        value = taken(argv, name)[0]
         return str(from_file.get(name.replace("-", "_"), default)) if value is None else value
 
     seed = named("seed", "0")
@@ -99,7 +99,7 @@ def _hyphens(word: str) -> str:
     return name.replace("_", "-") + mark + value
 
 
-def _take(argv: list[str], name: str) -> tuple[str | None, list[str]]:
+def taken(argv: list[str], name: str) -> tuple[str | None, list[str]]:
     """The value of `--name VALUE` or `--name=VALUE` (the last one wins), and what is left."""
     value, rest, i = None, [], 0
     while i < len(argv):

@@ -32,22 +32,24 @@ ITEMS = (
     "physics",
 )
 """What memory goes to, in the order in which it is shown."""
+ESTIMATED = "estimated from sizes"
+"""`Footprint.source` where the compiler has not been asked."""
 _GROWING = ("environments", "rollout", "temporaries", "physics")
 """Items in proportion to the number of environments, where only one number is known."""
 
-RESIDENT = {"native": {"cartpole": 0, "joystick": 60_000_000}}
+RESIDENT = {"native": {"cartpole": 0, "joystick": 75_000_000}}
 RESIDENT["mjx"] = {"cartpole": 190_000_000, "joystick": 400_000_000}
 """On a CPU, the program and what stays of compiling it, by engine and task: measured on Linux
 x86-64 beyond the libraries (`profiles.CPU`)."""
-COMPILING = {"native": {"cartpole": 490_000_000, "joystick": 650_000_000}}
-COMPILING["mjx"] = {"cartpole": 930_000_000, "joystick": 1_300_000_000}
+COMPILING = {"native": {"cartpole": 700_000_000, "joystick": 910_000_000}}
+COMPILING["mjx"] = {"cartpole": 1_100_000_000, "joystick": 1_800_000_000}
 """A process's peak while it compiles on a CPU, measured likewise. Less where the program comes from
 the compilation cache."""
 POOL_PER_THREAD = 4_000_000
 """One mjData and its arena on each thread of the native engine."""
-MJX_PER_ENV = 220_000
-"""mjx.Data and the solver's temporaries per environment inside a control step; estimated from
-MJX on a CPU with G1, not yet measured on an accelerator."""
+MJX_PER_DOF = 2_200
+"""mjx.Data and the solver's temporaries inside a control step, bytes per environment and degree of
+freedom: what XLA counts on a CPU for cartpole, Go1 and G1; not yet measured on an accelerator."""
 
 CHECKPOINT_FILES = 45_000
 """What a checkpoint's descriptions take on disk, whatever the run's size."""
@@ -84,7 +86,7 @@ def need(config: Config, hardware: Hardware) -> Footprint:
     if known.points:
         parts, source = _line(known.points), "the compiler's figures"
     else:
-        parts, source = _estimate(config), "estimated from sizes"
+        parts, source = _estimate(config), ESTIMATED
     engine, task = config.physics, _numbers(config).task
     profile = profiles.of(hardware.platform, hardware.name, hardware.memory_total)
     beside, compiling = profile.reserved, 0
@@ -157,7 +159,7 @@ def _estimate(config: Config) -> dict[str, MemoryNeed]:
         "normalizer": MemoryNeed(2 * 2 * (obs + critic) * 4, 0),
         "environments": MemoryNeed(0, state * 4),
         "rollout": MemoryNeed(0, samples),
-        "temporaries": MemoryNeed(0, temporaries + (0 if native else MJX_PER_ENV)),
+        "temporaries": MemoryNeed(0, temporaries + (0 if native else MJX_PER_DOF * (joints + 6))),
         "physics": pool if native else MemoryNeed(0, 0),
     }
 

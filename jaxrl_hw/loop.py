@@ -115,6 +115,15 @@ def compile_train_step(
     return CompiledStep(_compose(env, algorithm, collect, update), collect, update, batch)
 
 
+def compile_update(
+    env: Env, algorithm: Algorithm, state: TrainState, options: dict[str, Any] | None = None
+) -> tuple[Any, Batch]:
+    """The second half alone, as `compile_train_step` makes it, and the form of its batch."""
+    collect_half, update_half = _halves(env, algorithm)
+    _, batch, _ = jax.eval_shape(collect_half, state.learner, state.env_state, state.key)
+    return update_half.lower(state.learner, batch, state.key).compile(options), batch
+
+
 def _halves(env: Env, algorithm: Algorithm) -> tuple[Any, Any]:
     def collecting(learner: Learner, envs: Any, key: Array) -> Any:
         return collect(env, algorithm, learner, envs, key)

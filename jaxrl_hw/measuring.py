@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
+
+import jax
 
 from jaxrl_hw import footprint
 from jaxrl_hw.config import Config
@@ -12,37 +16,40 @@ from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.hardware.memory import settle
 from jaxrl_hw.hardware.remembered import Record, remember
 from jaxrl_hw.hardware.sizing import granularity_of
-from jaxrl_hw.loop import CompiledStep, compile_train_step, state_form
+from jaxrl_hw.loop import compile_train_step, compile_update, state_form
 from jaxrl_hw.rollout import Env
-from jaxrl_hw.types import TrainState
+from jaxrl_hw.types import Algorithm, Batch, TrainState
 
 _SMALL = (32, 96)
 """Numbers of environments at which a program is looked at, about: its memory is a line in them."""
 
 
-def items_of(env: Env, form: TrainState, compiled: CompiledStep) -> dict[str, int] | None:
+def items_of(
+    env: Env, form: TrainState, batch: Batch, collect: Any, update: Any
+) -> dict[str, int] | None:
     """Bytes of an iteration at its peak, item by item (`footprint.ITEMS`).
 
     Args:
       env: whose engine may keep memory of its own.
       form: of the train state.
-      compiled: the step for states of that form.
+      batch: form of what goes from one half of the step to the other.
+      collect, update: the compiled halves, or the figures of one.
 
     Returns:
       None where the backend's compiler tells nothing.
     """
-    collect, update = program_memory(compiled.collect), program_memory(compiled.update)
-    if collect is None or update is None:
+    collecting, updating = program_memory(collect), program_memory(update)
+    if collecting is None or updating is None:
         return None
     return {
-        "program": collect.code + update.code,
+        "program": collecting.code + updating.code,
         # held twice: the learner that goes into an update stays whole until the next one is there
         "networks": 2 * tree_bytes(form.params),
         "optimizer": 2 * tree_bytes(form.opt_state),
         "normalizer": 2 * tree_bytes(form.obs_stats),
         "environments": tree_bytes(form.env_state),
-        "rollout": tree_bytes(compiled.batch),
-        "temporaries": _temporaries(collect, update),
+        "rollout": tree_bytes(batch),
+        "temporaries": _temporaries(collecting, updating),
         "physics": env.host_bytes,
     }
 
@@ -50,7 +57,9 @@ def items_of(env: Env, form: TrainState, compiled: CompiledStep) -> dict[str, in
 def measure(config: Config, hardware: Hardware) -> Record:
     """Compile a run's program for two small numbers of environments and remember its figures.
 
-    Seconds, tens of them for MJX: a figure of the cache is there at once (`figures_of`).
+    Takes seconds, a minute or two for MJX; `footprint.need` knows them from then on. The
+    collection, whose temporaries grow with the environments alone, is compiled for the larger
+    number only.
 
     Args:
       config: with its engine settled.
@@ -59,22 +68,33 @@ def measure(config: Config, hardware: Hardware) -> Record:
     Raises:
       UserError: see `factory.make_env`.
     """
-    import jax
-
-    step = granularity_of(config.ppo.unroll, config.ppo.minibatches)
     # buffers are assigned before machine code is made: that part may be done in a hurry
     quick = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
-    points = {}
-    for about in _SMALL:
-        number = -(-about // step) * step
-        env = make_env(replace(config, num_envs=number))
-        algorithm = make_algorithm(config, env)
-        form = state_form(env, algorithm)
-        items = items_of(env, form, compile_train_step(env, algorithm, form, quick))
-        if items is not None:
-            points[number] = items
+    small, large = (_made(config, about) for about in _SMALL)
+    with ThreadPoolExecutor(1) as beside:
+        waiting = beside.submit(lambda: compile_update(*small, quick))
+        compiled = compile_train_step(*large, quick)
+        update, batch = waiting.result()
+    collect, points = program_memory(compiled.collect), {}
+    if collect is not None:
+        share = small[0].num_envs / large[0].num_envs
+        scaled = collect._replace(temporaries=round(share * collect.temporaries))
+        found = (
+            (small, items_of(small[0], small[2], batch, scaled, update)),
+            (large, items_of(large[0], large[2], compiled.batch, collect, compiled.update)),
+        )
+        points = {made[0].num_envs: items for made, items in found if items is not None}
     settle()
     return remember(footprint.program(config, hardware), points=points)
+
+
+def _made(config: Config, about: int) -> tuple[Env, Algorithm, TrainState]:
+    """Environments, algorithm and the form of a state, for about that many environments."""
+    step = granularity_of(config.ppo.unroll, config.ppo.minibatches)
+    config = replace(config, num_envs=-(-about // step) * step)
+    env = make_env(config)
+    algorithm = make_algorithm(config, env)
+    return env, algorithm, state_form(env, algorithm)
 
 
 def _temporaries(collect: ProgramMemory, update: ProgramMemory) -> int:
@@ -83,7 +103,5 @@ def _temporaries(collect: ProgramMemory, update: ProgramMemory) -> int:
     An accelerator's pool gives the one's memory to the other. On a CPU each asks malloc, which
     keeps what it was given back in pieces of its own: there they add up.
     """
-    import jax
-
     both = (collect.temporaries, update.temporaries)
     return sum(both) if jax.default_backend() == "cpu" else max(both)

@@ -5,29 +5,97 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from jaxrl_hw.commands import DONE, run_command
-from jaxrl_hw.flags import parse
+from jaxrl_hw.errors import UserError
+from jaxrl_hw.flags import parse, taken
+from jaxrl_hw.footprint import ESTIMATED
+from jaxrl_hw.hardware import profiles
+from jaxrl_hw.hardware.detect import Hardware, usable_cores
 from jaxrl_hw.planning import make_plan
+from jaxrl_hw.plans import Plan
 from jaxrl_hw.telemetry.console import Console
+from jaxrl_hw.telemetry.memory_table import Size, breakdown, sizes
+
+_PROG = "python -m jaxrl_hw.plan"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Takes the flags of `jaxrl_hw.train`, and --json to print the plan as data."""
+    """Takes the flags of `jaxrl_hw.train`; --json prints the plan as data, --gpu NAME plans for a
+    device that is not there."""
 
     def body() -> int:
         words = list(sys.argv[1:] if argv is None else argv)
         as_data = "--json" in words
-        prog = "python -m jaxrl_hw.plan"
-        plan = make_plan(parse([word for word in words if word != "--json"], prog))
+        words = [word for word in words if word != "--json"]
+        gpu, words = taken(words, "gpu")
+        plan = _elsewhere(gpu, words) if gpu is not None else _here(words, quiet=as_data)
         if as_data:
             print(json.dumps(plan.to_dict(), indent=2))
         else:
-            with Console() as console:
-                console.plan(plan.rows(), plan.warnings)
+            _show(plan)
         return DONE
 
     return run_command(body)
+
+
+def _here(words: list[str], quiet: bool) -> Plan:
+    """This machine's plan; where nothing is known of the program it is compiled for its figures."""
+    config = parse(words, _PROG)
+    plan = make_plan(config)
+    if plan.footprint.source != ESTIMATED:
+        return plan
+    told = "asking the compiler what the program needs (once)"
+    with Console(sys.stderr if quiet else None) as console, console.compiling(told):
+        from jaxrl_hw.hardware import xla
+        from jaxrl_hw.measuring import measure
+
+        xla.apply_pending()
+        measure(plan.config, plan.hardware)
+    # XLA's settings are those of a process that has not begun to compile
+    return replace(make_plan(config, plan.hardware), xla=plan.xla, warnings=plan.warnings)
+
+
+def _elsewhere(name: str, words: list[str]) -> Plan:
+    """The plan for a kind of device, all of its memory free."""
+    config = parse(words, _PROG)
+    if config.physics == "native":
+        raise UserError(f"--gpu {name} runs --physics mjx: leave --physics native out")
+    profile = profiles.named(name)
+    hardware = Hardware(
+        platform=profile.platform,
+        name=profile.device,
+        count=1,
+        cores=usable_cores(),
+        memory_total=profile.memory,
+        memory_free=profile.memory,
+        memory_source=f"the data sheet of {profile.name}",
+        notes=_estimate(profile),
+    )
+    return make_plan(replace(config, physics="mjx"), hardware)
+
+
+def _estimate(profile: profiles.Profile) -> tuple[str, ...]:
+    kind = profile.device
+    lines = [f"an estimate: no {kind} was looked at, and its whole memory is taken to be free"]
+    if not profile.bfloat16:
+        lines.append(f"a {kind} has no bfloat16 units: leave --precision at float32")
+    if profile.preset != "optimized":
+        lines.append(f"--preset {profile.preset} suits a {kind}")
+    return tuple(lines)
+
+
+def _show(plan: Plan) -> None:
+    with Console() as console:
+        console.plan(plan.rows(), plan.warnings)
+        console.show(breakdown(plan.memory))
+        rows = [
+            Size(c.num_envs, c.expected_bytes, c.verdict, c.steps_per_s, c.num_envs == chosen)
+            for chosen in [plan.config.num_envs]
+            for c in plan.sizing.candidates
+        ]
+        console.show(sizes(rows))
 
 
 if __name__ == "__main__":

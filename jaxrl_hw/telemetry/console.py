@@ -99,6 +99,10 @@ class Console:
             else:
                 self._show_line()
 
+    def show(self, table: Table) -> None:
+        """Print a table as it is."""
+        self._console.print(table)
+
     def message(self, text: str) -> None:
         """Print a line above the live one."""
         self._say(text)
