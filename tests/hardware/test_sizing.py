@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.hardware.arguments import parse_fraction, parse_num_envs
+from jaxrl_hw.hardware.arguments import parse_fraction, parse_memory, parse_num_envs
 from jaxrl_hw.hardware.budget import Limits
 from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.hardware.sizing import (
@@ -136,3 +136,98 @@ def test_bad_fractions_are_refused(text):
 def test_a_percentage_is_understood_well_enough_to_suggest():
     with pytest.raises(UserError, match=r"did you mean 0\.8\?"):
         parse_fraction("80")
+
+
+def test_a_limit_is_kept_with_something_to_spare():
+    limits = Limits(memory=4 * GB)
+    for hardware in (GPU, CPU):
+        sizing = choose_num_envs(
+            hardware,
+            need=NEED,
+            granularity=6,
+            bounds=(64, 8192),
+            limits=limits._replace(max_envs=8192),
+        )
+        assert 0.9 * 4 * GB < sizing.expected_bytes <= 0.94 * 4 * GB
+        assert sizing.bound_by_memory
+        assert "--memory-limit 4.0 GB" in sizing.reasons[0]
+    assert choose().budget_bytes == 12 * GB
+
+
+def test_what_is_free_binds_before_a_larger_limit():
+    sizing = choose_num_envs(
+        GPU, need=NEED, granularity=6, bounds=(64, 8192), limits=Limits(memory=100 * GB)
+    )
+    assert sizing == choose()
+
+
+def test_a_limit_below_the_least_says_the_least():
+    limits = Limits(memory=2 * GB)
+    with pytest.raises(UserError, match="under --memory-limit; give at least --memory-limit") as at:
+        choose_num_envs(GPU, need=NEED, granularity=6, bounds=(64, 8192), limits=limits)
+    least = parse_memory(str(at.value).split()[-1])
+    assert least is not None
+    enough = Limits(memory=least)
+    assert (
+        choose_num_envs(GPU, need=NEED, granularity=6, bounds=(64, 8192), limits=enough).num_envs
+        >= 6
+    )
+
+
+def test_compiling_has_to_fit_as_well():
+    need = NEED._replace(compiling=5 * GB)
+    assert choose(need=need).num_envs == choose().num_envs, "it is over when the run begins"
+    with pytest.raises(UserError, match="while the program is compiled"):
+        choose_num_envs(
+            GPU, need=need, granularity=6, bounds=(64, 8192), limits=Limits(memory=5 * GB)
+        )
+
+
+def test_more_environments_than_usual_are_the_user_s_to_ask_for():
+    asked = Limits(max_envs=1500)
+    sizing = choose_num_envs(CPU, need=NEED, granularity=1, bounds=(64, 4096), limits=asked)
+    assert sizing.num_envs == 1500
+    assert "--max-envs 1,500" in sizing.reasons
+    fewer = choose_num_envs(
+        GPU, need=NEED, granularity=6, bounds=(64, 4096), limits=Limits(max_envs=100)
+    )
+    assert fewer.num_envs == 96
+
+
+def sized(rates):
+    return choose_num_envs(CPU, need=NEED, granularity=1, bounds=(64, 4096), rates=rates)
+
+
+def test_measured_speeds_decide_what_pays():
+    assert sized({64: 900.0, 128: 920.0, 256: 1000.0}).num_envs == 64
+    assert sized({64: 500.0, 128: 900.0, 256: 1000.0, 512: 1010.0}).num_envs == 256
+    assert sized({64: 500.0, 128: 900.0, 256: 1500.0, 512: 2000.0}).num_envs == 256, "by the rule"
+    assert sized({100: 900.0, 120: 900.0}).num_envs == 256, "sizes too close tell nothing"
+    candidates = {c.num_envs: c for c in sized({128: 900.0}).candidates}
+    assert candidates[128].steps_per_s == 900.0
+    assert candidates[256].steps_per_s is None
+
+
+def test_every_size_looked_at_has_a_verdict():
+    sizing = choose(replace(GPU, memory_free=10 * GB))
+    verdicts = {c.num_envs: c.verdict for c in sizing.candidates}
+    assert verdicts[66] == "fits"
+    assert verdicts[sizing.num_envs] == "tight"
+    assert verdicts[8190] == "fails"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("900MB", 900 * 10**6), ("6gb", 6 * GB), ("2GiB", 2 << 30), ("1.5 G", 1.5 * GB), ("", None)],
+)
+def test_sizes_as_people_write_them(text, expected):
+    assert parse_memory(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["5", "GB", "-1GB", "1XB", "1e9", "lots", "0GB", "1 GB free", "nan"]
+)
+def test_nonsense_sizes_are_refused_in_a_line(text):
+    with pytest.raises(UserError, match="--memory-limit must be") as caught:
+        parse_memory(text)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,54 @@
+"""Figures are kept between runs, and losing them costs nothing but time."""
+
+from __future__ import annotations
+
+import pytest
+
+from jaxrl_hw.hardware.remembered import EMPTY, recall, remember
+
+PROGRAM = {"robot": "g1", "net": {"policy": (256, 128)}, "device": "EPYC"}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAXRL_HW_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_what_is_remembered_is_recalled_and_added_to():
+    assert recall(PROGRAM) == EMPTY
+    remember(PROGRAM, points={64: {"rollout": 3}}, rates={64: 900.0})
+    remember(PROGRAM, points={128: {"rollout": 6}}, rates={64: 700.0, 128: 1200.0}, resident=5)
+    known = recall(PROGRAM)
+    assert known.points == {64: {"rollout": 3}, 128: {"rollout": 6}}
+    assert known.rates == {64: 900.0, 128: 1200.0}, "a busy machine is no slower machine"
+    assert (known.resident, known.compiling) == (5, None)
+
+
+def test_another_program_has_figures_of_its_own():
+    remember(PROGRAM, resident=5)
+    for other in ({**PROGRAM, "device": "Xeon"}, {**PROGRAM, "net": {"policy": (256, 129)}}):
+        assert recall(other) == EMPTY
+
+
+def test_the_compiler_s_peak_is_that_of_a_cold_start():
+    remember(PROGRAM, compiling=900)
+    assert remember(PROGRAM, compiling=500).compiling == 900
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 1}', '{"format": 2, "points": {}}'])
+def test_a_damaged_record_counts_as_none(text, cache):
+    remember(PROGRAM, resident=5)
+    (path,) = (cache / "figures").iterdir()
+    path.write_text(text)
+    assert recall(PROGRAM) == EMPTY
+    remember(PROGRAM, resident=7)
+    assert recall(PROGRAM).resident == 7
+
+
+def test_a_cache_that_cannot_be_written_is_left_alone(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("JAXRL_HW_CACHE", str(tmp_path / "file"))
+    assert remember(PROGRAM, resident=5).resident == 5
+    assert recall(PROGRAM) == EMPTY
+    assert (tmp_path / "file").read_text() == ""
