@@ -23,12 +23,16 @@ from jaxrl_hw.storage import mirror_of
 
 _SHORT = re.compile(r"^--(?P<name>[\w.-]+)(?:=(?P<value>.*))?$", re.DOTALL)
 
+TRAINING = "Train a legged robot. The same command, run again, continues where the run stopped."
 
-def parse(argv: Sequence[str], prog: str = "python -m jaxrl_hw.train") -> Config:
+
+def parse(
+    argv: Sequence[str], prog: str = "python -m jaxrl_hw.train", about: str = TRAINING
+) -> Config:
     """The config that a command line asks for.
 
     Defaults come from the run that is already in the run folder, else from the preset; a
-    `--config` file overlays them, and flags overlay the file.
+    `--config` file overlays them, and flags overlay the file. prog and about head the help.
 
     Raises:
       UserError: an unknown flag or a value that cannot be used, in one line.
@@ -40,7 +44,7 @@ def parse(argv: Sequence[str], prog: str = "python -m jaxrl_hw.train") -> Config
     base = _base(rest, from_file)
     if from_file:
         base = settings.from_dict(from_file, base, f"--config {path}")
-    return settings.check(_tyro(rest, base, prog))
+    return settings.check(_tyro(rest, base, prog, about))
 
 
 def run_folder(config: Config) -> Path:
@@ -116,7 +120,7 @@ def taken(argv: list[str], name: str) -> tuple[str | None, list[str]]:
     return value, rest
 
 
-def _tyro(argv: list[str], base: Config, prog: str) -> Config:
+def _tyro(argv: list[str], base: Config, prog: str, about: str) -> Config:
     import tyro
 
     known = _flag_names(base)
@@ -125,7 +129,7 @@ def _tyro(argv: list[str], base: Config, prog: str) -> Config:
         if name.startswith("--") and name not in known:
             raise UserError(f'unknown flag "{name}"{suggest(name, known)}; --help lists them all')
     if {"--help", "-h"} & set(argv):
-        tyro.cli(Config, args=argv, default=base, prog=prog, description=_DESCRIPTION)
+        tyro.cli(Config, args=argv, default=base, prog=prog, description=f"{about} {_CONFIG}")
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
@@ -137,10 +141,7 @@ def _tyro(argv: list[str], base: Config, prog: str) -> Config:
         raise UserError(_one_line(said.getvalue(), argv, base)) from None
 
 
-_DESCRIPTION = (
-    "Train a legged robot. The same command, run again, continues where the run stopped. "
-    "Also: --config FILE, a saved config.json or one written by hand (JSON or YAML)."
-)
+_CONFIG = "Also: --config FILE, a saved config.json or one written by hand (JSON or YAML)."
 
 
 def _flag_names(config: Any, prefix: str = "") -> set[str]:

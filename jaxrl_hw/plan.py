@@ -19,6 +19,11 @@ from jaxrl_hw.telemetry.console import Console
 from jaxrl_hw.telemetry.memory_table import Size, breakdown, sizes
 
 _PROG = "python -m jaxrl_hw.plan"
+_ABOUT = (
+    "Print what a training with these flags would do and use, without training. --json prints it "
+    "as data, --gpu NAME plans for a kind of device that is not here: "
+    f"{', '.join(profile.name for profile in profiles.PROFILES[1:])}."
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _here(words: list[str], quiet: bool) -> Plan:
     """This machine's plan; where nothing is known of the program it is compiled for its figures."""
-    config = parse(words, _PROG)
+    config = parse(words, _PROG, _ABOUT)
     plan = make_plan(config)
     if plan.footprint.source != ESTIMATED:
         return plan
@@ -59,7 +64,7 @@ def _here(words: list[str], quiet: bool) -> Plan:
 
 def _elsewhere(name: str, words: list[str]) -> Plan:
     """The plan for a kind of device, all of its memory free."""
-    config = parse(words, _PROG)
+    config = parse(words, _PROG, _ABOUT)
     if config.physics == "native":
         raise UserError(f"--gpu {name} runs --physics mjx: leave --physics native out")
     profile = profiles.named(name)
@@ -79,8 +84,6 @@ def _elsewhere(name: str, words: list[str]) -> Plan:
 def _estimate(profile: profiles.Profile) -> tuple[str, ...]:
     kind = profile.device
     lines = [f"an estimate: no {kind} was looked at, and its whole memory is taken to be free"]
-    if not profile.bfloat16:
-        lines.append(f"a {kind} has no bfloat16 units: leave --precision at float32")
     if profile.preset != "optimized":
         lines.append(f"--preset {profile.preset} suits a {kind}")
     return tuple(lines)

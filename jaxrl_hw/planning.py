@@ -8,7 +8,7 @@ from pathlib import Path
 from jaxrl_hw import footprint, settings
 from jaxrl_hw.config import Config
 from jaxrl_hw.flags import run_folder
-from jaxrl_hw.hardware import budget, sizing, xla
+from jaxrl_hw.hardware import budget, profiles, sizing, xla
 from jaxrl_hw.hardware.arguments import parse_memory
 from jaxrl_hw.hardware.detect import Hardware, detect, refine
 from jaxrl_hw.origins import continued
@@ -38,7 +38,7 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
         hardware = refine(detect()) if xla.backend_running() else detect()
     notes = list(hardware.notes)
     config = replace(config, physics=_engine(config.physics, hardware.platform))
-    notes += _platform_notes(config, hardware.platform)
+    notes += _platform_notes(config, hardware)
     folder = run_folder(config)
     config, done, source, more = continued(config, folder)
     notes += more
@@ -79,8 +79,11 @@ def _engine(asked: str, platform: str) -> str:
     return "native" if platform == "cpu" else "mjx"
 
 
-def _platform_notes(config: Config, platform: str) -> list[str]:
-    notes = []
+def _platform_notes(config: Config, hardware: Hardware) -> list[str]:
+    notes, platform = [], hardware.platform
+    profile = profiles.of(platform, hardware.name, hardware.memory_total)
+    if config.precision == "bfloat16" and not profile.bfloat16:
+        notes.append(f"the {hardware.name} has no bfloat16 units: --precision float32 is faster")
     if config.physics == "mjx" and platform == "cpu":
         notes.append("MJX runs on the CPU here, many times slower than --physics native")
     if config.deterministic and platform == "cpu":

@@ -9,6 +9,7 @@ from typing import Any
 from jaxrl_hw import settings
 from jaxrl_hw.config import Config
 from jaxrl_hw.footprint import Footprint
+from jaxrl_hw.hardware import profiles
 from jaxrl_hw.hardware.arguments import parse_memory
 from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.hardware.sizing import Sizing
@@ -63,7 +64,7 @@ class Plan:
             (
                 "networks",
                 f"policy {'-'.join(map(str, c.net.policy))}, "
-                f"value {'-'.join(map(str, c.net.value))}, {c.precision}",
+                f"value {'-'.join(map(str, c.net.value))}, {self._precision()}",
             ),
             ("memory", self._memory()),
             ("speed", self._speed()),
@@ -102,6 +103,12 @@ class Plan:
             f"{formats.size(s.checkpoint_bytes)} each, up to {s.kept:,} kept (the last {c.keep}, "
             f"the best{every}): {formats.size(s.total_bytes)}{free}"
         )
+
+    def _precision(self) -> str:
+        h, precision = self.hardware, self.config.precision
+        if precision == "float32" and profiles.of(h.platform, h.name, h.memory_total).tf32:
+            return "float32 (matrix products of the networks in TF32, physics in full)"
+        return precision
 
     def _memory(self) -> str:
         parts = ", ".join(f"{k} {formats.size(v)}" for k, v in self.memory.items() if v)

@@ -2,7 +2,8 @@
 
 fast       a short goal: a first look, minutes on a laptop
 optimized  the default: what trains best per minute on the hardware most people have
-best       wider networks and a long goal: for an accelerator, or a night
+best       wide networks, longer rollouts, one epoch more and a long goal, ended early where the
+           return no longer grows: for an accelerator (`plan --gpu` says which it suits)
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from jaxrl_hw.robots import get_robot
 
 PRESETS = ("fast", "optimized", "best")
 
-_SMALL, _MEDIUM = (256, 128), (512, 256, 128)
+_SMALL, _WIDE = (256, 128), (1024, 512, 256)
 _ITERATIONS = {"fast": 600, "optimized": 1800, "best": 3600}
+_PLATEAU = "patience=800,min-delta=0.5"
 _ANNEALED = 0.9
 """Part of a preset's goal over which exploration noise and learning rate fall."""
 
@@ -37,14 +39,17 @@ def preset_config(
     if task == "cartpole":
         return _cartpole(base)
     iterations = _ITERATIONS[preset]
-    widths = _MEDIUM if preset == "best" else _SMALL
+    best = preset == "best"
+    widths = _WIDE if best else _SMALL
+    ppo = PPOConfig(anneal=round(_ANNEALED * iterations))
     return replace(
         base,
         iterations=iterations,
+        early_stop=_PLATEAU if best else "",
         timestep=_TIMESTEPS.get(robot, 0.0),
         joystick=_joystick(robot, len(spec.feet)),
         net=NetConfig(policy=widths, value=widths, init_std=_NOISE.get(robot, 0.8)),
-        ppo=PPOConfig(anneal=round(_ANNEALED * iterations)),
+        ppo=replace(ppo, unroll=32, epochs=5, minibatches=8) if best else ppo,
     )
 
 

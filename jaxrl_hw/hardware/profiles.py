@@ -30,7 +30,8 @@ class Profile(NamedTuple):
     bfloat16: bool
     """Whether matrix units take bfloat16 (Ampere and newer, TPUs): only there does it pay."""
     tf32: bool
-    """Whether float32 matrix products would be rounded to TF32 unless told not to."""
+    """Whether float32 matrix products are rounded to TF32 unless told not to. The networks' are;
+    physics asks for the highest precision (TF32 there makes a G1 fall)."""
     preset: str
     """The preset that suits it."""
     reserved: int

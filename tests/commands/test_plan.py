@@ -77,9 +77,9 @@ def test_a_machine_that_is_not_there_is_planned_for_and_called_an_estimate(
         assert any("an estimate" in text for text in plan["warnings"])
         assert plan["predicted_bytes"]["driver"] > 0
     assert plans["t4"]["budget_bytes"] < plans["a100-80"]["budget_bytes"] / 4
-    text = " ".join(plans["t4"]["warnings"])
-    assert "bfloat16" in text
-    assert "bfloat16" not in " ".join(plans["a100-80"]["warnings"])
+    for gpu, pays in (("t4", False), ("a100-80", True)):
+        plan = planned(capsys, "--robot", "g1", "--gpu", gpu, "--precision", "bfloat16")
+        assert ("no bfloat16 units" not in " ".join(plan["warnings"])) == pays
 
 
 def test_a_small_card_holds_fewer(capsys: pytest.CaptureFixture[str]) -> None:
