@@ -1,0 +1,103 @@
+"""Whether `--memory-limit` is kept: random limits for random small configurations."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import memory_runs
+from memory_runs import Row
+
+from jaxrl_hw.commands import BAD_INPUT
+from jaxrl_hw.hardware.sizing import granularity_of
+
+ROBOTS = ("cartpole", "g1_12dof", "go1")
+LIMITS_MB = (600, 1600)
+"""From less than compiling takes up to what thousands of environments take."""
+UNROLLS = (8, 12, 16, 24, 32, 48)
+WIDTHS = (32, 64, 128, 256)
+MOST_ENVS = 100_000
+ITERATIONS = 3
+ENDED = ("kept", "refused", "exceeded", "exceeded while compiling", "failed")
+"""How a trial may end. Refused: with the least limit that would do; that is as good as kept."""
+GOOD = ("kept", "refused")
+WELL_USED = 80.0
+"""Percent of the limit that a run is to use where nothing but the limit bounds it."""
+
+
+class Trial(NamedTuple):
+    """A limit and what is to be trained under it."""
+
+    robot: str
+    limit_mb: int
+    unroll: int
+    policy: tuple[int, ...]
+    value: tuple[int, ...]
+
+    def flags(self, physics: str) -> list[str]:
+        return [
+            *("--robot", self.robot, "--physics", physics, "--num-envs", "auto"),
+            *("--memory-limit", f"{self.limit_mb}MB", "--max-envs", str(MOST_ENVS)),
+            *("--iterations", str(ITERATIONS), "--ppo.epochs", "2"),
+            *("--ppo.unroll", str(self.unroll)),
+            *("--net.policy", *map(str, self.policy), "--net.value", *map(str, self.value)),
+        ]
+
+
+def drawn(number: int, seed: int) -> list[Trial]:
+    """That many trials; the same for the same seed, and the first ones the same for any number."""
+    rng = random.Random(seed)
+
+    def widths() -> tuple[int, ...]:
+        return tuple(rng.choice(WIDTHS) for _ in range(rng.randint(1, 3)))
+
+    return [
+        Trial(rng.choice(ROBOTS), rng.randint(*LIMITS_MB), rng.choice(UNROLLS), widths(), widths())
+        for _ in range(number)
+    ]
+
+
+def measured(trials: Sequence[Trial], physics: str) -> Iterator[Row]:
+    """A row for each trial, every one as a new user's first run."""
+    for trial in trials:
+        with memory_runs.caching_in(None):
+            done = memory_runs.train(trial.flags(physics))
+        yield {**trial._asdict(), "physics": physics, **judged(trial, done)}
+
+
+def judged(trial: Trial, done: memory_runs.Outcome) -> Row:
+    """What became of a trial: how it `ENDED`, and the figures of a run."""
+    if done.reason:
+        named = done.code == BAD_INPUT and "give at least --memory-limit" in done.reason
+        return {"ended": "refused" if named else "failed", "reason": done.reason}
+    limit, used, ppo = 1_000_000 * trial.limit_mb, done.plan["measured_bytes"], _ppo(done.plan)
+    step = granularity_of(ppo["unroll"], ppo["minibatches"])
+    limited = any("--memory-limit" in reason for reason in done.plan["reasons"])
+    if used["peak"] is None:
+        return {"ended": "failed", "reason": "nobody knows what it used"}
+    ended = "kept" if (used["compile_peak"] or 0) <= limit else "exceeded while compiling"
+    return {
+        "ended": ended if used["peak"] <= limit else "exceeded",
+        "num_envs": done.plan["num_envs"],
+        "peak_bytes": used["peak"],
+        "compile_peak_bytes": used["compile_peak"],
+        "percent_of_limit": round(100 * used["peak"] / limit, 1),
+        "bound_by_memory": limited and done.plan["num_envs"] + step <= MOST_ENVS,
+    }
+
+
+def _ppo(plan: dict[str, Any]) -> dict[str, Any]:
+    ppo: dict[str, Any] = plan["config"]["ppo"]
+    return ppo
+
+
+def summary(rows: Sequence[Row]) -> dict[str, Any]:
+    """How many ended how, and how well the limit was used where it was what bound them."""
+    ended = [row["ended"] for row in rows]
+    bound = [row["percent_of_limit"] for row in rows if row.get("bound_by_memory")]
+    return {
+        **{name: ended.count(name) for name in ENDED},
+        "bound_by_memory": len(bound),
+        "bound_and_well_used": sum(percent > WELL_USED for percent in bound),
+    }

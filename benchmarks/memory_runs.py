@@ -1,0 +1,151 @@
+"""One training in a process of its own: what it was expected to use, and what it used."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jaxrl_hw import footprint
+from jaxrl_hw.hardware.detect import Hardware
+from jaxrl_hw.presets import preset_config
+
+Row = dict[str, Any]
+
+WARMING_UP = 2
+"""Iterations at the start that do not count."""
+CACHE = "JAXRL_HW_CACHE"
+_BESIDE = ("libraries", "driver")
+"""What is held whatever the number of environments."""
+
+
+class Outcome(NamedTuple):
+    """How a run of the command ended."""
+
+    code: int
+    reason: str
+    """Why it did not reach its goal, in one line; empty where it did."""
+    plan: dict[str, Any]
+    metrics: list[Row]
+
+
+@contextmanager
+def caching_in(folder: Path | None) -> Iterator[None]:
+    """Keep figures and compiled programs there, here and in the processes that are started.
+
+    None: in a new folder that is gone afterwards, as on the machine of a new user.
+    """
+    names = (CACHE, "JAX_COMPILATION_CACHE_DIR")
+    before = {name: os.environ.pop(name, None) for name in names}
+    with tempfile.TemporaryDirectory() as fresh:
+        os.environ[CACHE] = str(folder or fresh)
+        try:
+            yield
+        finally:
+            del os.environ[CACHE]
+            os.environ.update({name: value for name, value in before.items() if value is not None})
+
+
+def train(flags: Sequence[str]) -> Outcome:
+    """Run `python -m jaxrl_hw.train` with the flags, in a folder that is gone afterwards."""
+    with tempfile.TemporaryDirectory() as place:
+        run = Path(place) / "run"
+        command = [sys.executable, "-m", "jaxrl_hw.train", *flags]
+        # with fewer environments than were asked for a figure would stand in the wrong row
+        command += ["--on-oom", "fail", "--no-tensorboard", "--run-dir", str(run)]
+        done = subprocess.run(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
+        )
+        if done.returncode:
+            said = done.stderr.decode(errors="replace")
+            return Outcome(done.returncode, _reason(done.returncode, said), {}, [])
+        lines = (run / "metrics.jsonl").read_text().splitlines()
+        plan = json.loads((run / "plan.json").read_text())
+        return Outcome(0, "", plan, [json.loads(line) for line in lines])
+
+
+def _reason(code: int, said: str) -> str:
+    if code < 0:
+        return f"killed by signal {-code} ({signal.strsignal(-code)})"
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    told = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return f"exit code {code}: {(told or lines or ['nothing was said'])[-1][:300]}"
+
+
+def measure(robot: str, physics: str, num_envs: int, iterations: int, hardware: Hardware) -> Row:
+    """One row of the table.
+
+    It is told twice what to expect, as a user is: when the run is planned, from sizes alone where
+    the program has never been compiled here (`planned_from`), and when it has been compiled for
+    this number of environments (`predicted_from`).
+    """
+    config = replace(preset_config(robot), physics=physics, num_envs=num_envs)
+    before = footprint.need(config, hardware)
+    row: Row = {
+        "robot": robot,
+        "physics": physics,
+        "num_envs": num_envs,
+        "planned_bytes": before.total.total(num_envs),
+        "planned_from": before.source,
+    }
+    flags = ["--robot", robot, "--physics", physics]
+    flags += ["--num-envs", str(num_envs), "--iterations", str(iterations)]
+    done = train(flags)
+    if done.reason:
+        return {**row, "failed": done.reason}
+    counted = done.metrics[WARMING_UP:]
+    per_minute = statistics.median(line["iterations_per_min"] for line in counted)
+    predicted, used = done.plan["predicted_bytes"], done.plan["measured_bytes"]
+    return {
+        **row,
+        "iterations_per_min": round(per_minute, 3),
+        "env_steps_per_s": round(statistics.median(x["env_steps_per_s"] for x in counted)),
+        "minutes_per_1000_iterations": round(1000 / per_minute, 2),
+        "predicted_bytes": predicted,
+        "predicted_from": done.plan["predicted_from"],
+        "predicted_compile_bytes": done.plan["predicted_compile_bytes"],
+        "measured_bytes": used["peak"],
+        "measured_by": used["source"],
+        "error_percent": off_by(predicted["total"], used["peak"]),
+        "compile_peak_bytes": used["compile_peak"],
+    }
+
+
+def off_by(predicted: float, measured: float | None) -> float | None:
+    """Percent of what was measured; above 0 where more was predicted. None where none was."""
+    return round(100 * (predicted / measured - 1), 2) if measured and measured > 0 else None
+
+
+def growth(rows: Sequence[Row]) -> dict[str, Any] | None:
+    """How memory grows from the smallest to the largest number: predicted and measured.
+
+    Of the prediction, what is held whatever the number is left out: after the first run it is
+    known better, which has nothing to do with growing. None where no two rows tell.
+    """
+    told = sorted((row for row in rows if row.get("measured_bytes")), key=lambda r: r["num_envs"])
+    if len(told) < 2:
+        return None
+    low, high = told[0], told[-1]
+    predicted = _in_proportion(high) - _in_proportion(low)
+    measured = high["measured_bytes"] - low["measured_bytes"]
+    return {
+        "from_num_envs": low["num_envs"],
+        "to_num_envs": high["num_envs"],
+        "predicted_bytes": predicted,
+        "measured_bytes": measured,
+        "error_percent": off_by(predicted, measured),
+    }
+
+
+def _in_proportion(row: Row) -> int:
+    items = row["predicted_bytes"]
+    return items["total"] - sum(items.get(name, 0) for name in _BESIDE)

@@ -1,0 +1,264 @@
+"""The benchmark of memory: real runs once, what it makes of failures, and what it writes."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from jaxrl_hw.config import Config, PPOConfig
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+TOO_MANY = 99_999_992  # a cartpole needs some 35 kB
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Any]:
+    """The script as a module; those beside it as it sees them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCHMARKS))
+        patch.setenv("JAX_PLATFORMS", "cpu")
+        patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # of the processes that it starts
+        path = BENCHMARKS / "iterations_vs_memory.py"
+        spec = importlib.util.spec_from_file_location("iterations_vs_memory", path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        yield module
+        for name in [name for name in sys.modules if name.startswith("memory_")]:
+            del sys.modules[name]
+
+
+@pytest.fixture(scope="module")
+def results(bench: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Two sizes that run and one that does not fit, beside what was there: folder, and stdout."""
+    folder = tmp_path_factory.mktemp("results")
+    other = series("g1", [row(64, 120.0, 600e6), row(128, 61.0, 680e6)])
+    stale = series("cartpole", [row(4096, 9.0, 9e9)])
+    earlier = {"g1/native": other, "cartpole/native": stale}
+    path = folder / "iterations-vs-memory-cpu.json"
+    path.write_text(json.dumps({"platform": "cpu", "series": earlier, "budgets": {"seed": 7}}))
+    with pytest.MonkeyPatch.context() as patch:
+        said: list[str] = []
+        patch.setattr("builtins.print", lambda *words, **_: said.append(" ".join(map(str, words))))
+        patch.setenv("JAXRL_HW_CACHE", str(folder / "theirs"))
+        asked = ["--robot", "cartpole", "--physics", "native", "--iterations", "5"]
+        sizes = ["--num-envs", f"48,16,{TOO_MANY}", "--out", str(folder)]
+        assert bench.main([*asked, *sizes]) == 0
+        assert os.environ["JAXRL_HW_CACHE"] == str(folder / "theirs")
+    assert not (folder / "theirs").exists()
+    return folder, "\n".join(said)
+
+
+def row(num_envs: int, per_minute: float, used: float) -> dict[str, Any]:
+    return {
+        "num_envs": num_envs,
+        "iterations_per_min": per_minute,
+        "env_steps_per_s": 24 * num_envs * per_minute / 60,
+        "predicted_bytes": {"libraries": 4e8, "total": 1.05 * used},
+        "measured_bytes": used,
+    }
+
+
+def series(robot: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"robot": robot, "physics": "native", "hardware": "two cores", "rows": rows}
+
+
+def read(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "iterations-vs-memory-cpu.json").read_text())
+    return found
+
+
+def test_rows_are_those_of_real_runs_the_smallest_first(results: tuple[Path, str]) -> None:
+    folder, said = results
+    found = read(folder)["series"]["cartpole/native"]
+    small, large, _ = found["rows"]
+    assert [r["num_envs"] for r in found["rows"]] == [16, 48, TOO_MANY]
+    for told in (small, large):
+        rate = told["iterations_per_min"]
+        assert told["env_steps_per_s"] == pytest.approx(rate / 60 * 32 * told["num_envs"], rel=0.01)
+        assert told["minutes_per_1000_iterations"] == pytest.approx(1000 / rate, abs=0.01)
+        assert 100e6 < told["measured_bytes"] < told["compile_peak_bytes"] < 3e9
+        off = 100 * (told["predicted_bytes"]["total"] / told["measured_bytes"] - 1)
+        assert told["error_percent"] == pytest.approx(off, abs=0.01)
+        assert told["predicted_from"] == "the compiler's figures"
+    # a new cache: only the first plan is made from sizes
+    assert small["planned_from"] == "estimated from sizes"
+    assert large["planned_from"] == "the compiler's figures"
+    lines = said.splitlines()
+    assert "from sizes" in lines[3]
+    assert "by compiler" in lines[4]
+    assert found["versions"]["jax"]
+    assert "--num-envs 16,48,99999992" in found["command"]
+    assert str(folder) not in json.dumps(found)
+
+
+def test_a_row_that_fails_says_why_in_a_line_and_the_others_stay(
+    results: tuple[Path, str],
+) -> None:
+    folder, said = results
+    failed = read(folder)["series"]["cartpole/native"]["rows"][2]
+    assert failed["failed"].startswith(f"exit code 2: --num-envs {TOO_MANY} needs")
+    (line,) = [line for line in said.splitlines() if line.startswith("99,999,992")]
+    assert failed["failed"] in line
+    assert "measured_bytes" not in failed
+
+
+def test_what_was_measured_of_others_is_kept_and_the_same_replaced(
+    results: tuple[Path, str],
+) -> None:
+    found = read(results[0])
+    assert found["budgets"] == {"seed": 7}
+    assert [r["num_envs"] for r in found["series"]["g1/native"]["rows"]] == [64, 128]
+    assert 4096 not in [r["num_envs"] for r in found["series"]["cartpole/native"]["rows"]]
+
+
+def test_growth_is_compared_without_what_is_held_anyway(
+    bench: Any, results: tuple[Path, str]
+) -> None:
+    told = read(results[0])["series"]["cartpole/native"]["growth"]
+    assert (told["from_num_envs"], told["to_num_envs"]) == (16, 48)
+    assert "from 16 to 48 environments" in results[1]
+    low, high = row(64, 1.0, 500e6), row(512, 1.0, 600e6)
+    low["predicted_bytes"] = {"libraries": 400e6, "rollout": 20e6, "total": 420e6}
+    high["predicted_bytes"] = {"libraries": 470e6, "rollout": 130e6, "total": 600e6}
+    grown = bench.memory_runs.growth([high, low, {"num_envs": 4096, "failed": "no"}])
+    assert (grown["predicted_bytes"], grown["measured_bytes"]) == (110e6, 100e6)
+    assert grown["error_percent"] == pytest.approx(10.0)
+    assert bench.memory_runs.growth([low]) is None
+
+
+def test_the_plot_shows_every_series_at_the_width_of_a_page(
+    bench: Any, results: tuple[Path, str], tmp_path: Path
+) -> None:
+    with Image.open(results[0] / "iterations-vs-memory-cpu.png") as image:
+        assert image.format == "PNG"
+        assert 1000 <= image.width <= 1600
+        assert 400 <= image.height < image.width
+        colours = {colour for _, colour in image.convert("RGB").getcolors(1 << 20) or ()}
+    series_drawn = [tuple(bytes.fromhex(c[1:])) for c in bench.memory_plot.COLOURS]
+    assert set(series_drawn[:2]) <= colours
+    assert not set(series_drawn[2:5]) & colours
+    nothing = {"g1/native": series("g1", [{"num_envs": 64, "failed": "killed"}])}
+    assert not bench.memory_plot.draw(nothing, tmp_path / "none.png")
+    assert not (tmp_path / "none.png").exists()
+
+
+def test_a_process_that_is_killed_or_says_nothing_is_a_reason_too(bench: Any) -> None:
+    assert bench.memory_runs._reason(-9, "half a line") == "killed by signal 9 (Killed)"
+    assert bench.memory_runs._reason(1, "") == "exit code 1: nothing was said"
+    told = bench.memory_runs._reason(1, "warning: slow\nerror: disk full\n")
+    assert told == "exit code 1: disk full"
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--robot", "g2"], 'unknown robot "g2"'),
+        (["--num-envs", "64,many"], '"many"'),
+        (["--num-envs", "64,auto"], "takes numbers here"),
+        (["--num-envs", ""], "--num-envs must be"),
+        (["--robot", "cartpole", "--ppo.minibatches", "7"], "unrecognized arguments"),
+        (["--iterations", "2"], "at least 3"),
+        (["--iterations", "six"], "invalid int value"),
+        (["--physics", "bullet"], "invalid choice"),
+        (["--budgets", "0"], "at least 1"),
+        (["--budgets", "2", "--num-envs", "64"], "leave out --num-envs"),
+        (["--out", __file__], "is not a folder"),
+    ],
+)
+def test_bad_input_is_told_in_one_line_before_anything_runs(
+    argv: list[str],
+    said: str,
+    bench: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if "--out" not in argv:
+        argv = [*argv, "--out", str(tmp_path / "out")]
+    assert bench.main(argv) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_numbers_whose_samples_do_not_divide_are_refused(
+    bench: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uneven = Config(ppo=PPOConfig(unroll=24, minibatches=32))  # the presets divide for any number
+    monkeypatch.setattr(bench, "preset_config", lambda robot: uneven)
+    assert bench.main(["--num-envs", "64,63"]) == 2
+    err = capsys.readouterr().err
+    assert "63 x unroll 24 = 1512 samples do not divide" in err
+    assert err.count("\n") == 1
+
+
+def test_a_file_that_is_not_ours_is_not_overwritten(
+    bench: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / f"iterations-vs-memory-{bench.detect().platform}.json"
+    path.write_text("[]")
+    assert bench.main(["--robot", "cartpole", "--out", str(tmp_path)]) == 2
+    assert "not of this benchmark" in capsys.readouterr().err
+    assert path.read_text() == "[]"
+
+
+def test_limits_that_are_too_low_are_refused_and_count_as_kept(
+    bench: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bench.memory_budgets, "LIMITS_MB", (20, 30))
+    assert bench.main(["--budgets", "1", "--seed", "3", "--out", str(tmp_path)]) == 0
+    told = read(tmp_path)["budgets"]
+    assert told["summary"]["refused"] == 1
+    assert "give at least --memory-limit" in told["rows"][0]["reason"]
+    out = capsys.readouterr().out
+    assert "1 limits: 0 kept, 1 refused, 0 exceeded, 0 exceeded while compiling, 0 failed" in out
+
+
+def outcome(bench: Any, **changes: Any) -> Any:
+    """How a run under a limit of 1000 MB ended."""
+    used = {"peak": 900_000_000, "compile_peak": 950_000_000}
+    plan = {
+        "num_envs": changes.get("num_envs", 8000),
+        "reasons": ["--memory-limit 1.0 GB, 0.94 of it is planned with", "memory holds 8,000"],
+        "config": {"ppo": {"unroll": 32, "minibatches": 8}},
+        "measured_bytes": {**used, **{k: v for k, v in changes.items() if k in used}},
+    }
+    return bench.memory_runs.Outcome(0, "", plan, [])
+
+
+def test_a_limit_is_judged_by_the_peaks_of_the_run_and_of_the_compiler(bench: Any) -> None:
+    budgets = bench.memory_budgets
+    trial = budgets.Trial("cartpole", 1000, 32, (64,), (64,))
+    cases = {
+        "kept": outcome(bench),
+        "exceeded": outcome(bench, peak=1_000_000_001, compile_peak=1_200_000_000),
+        "exceeded while compiling": outcome(bench, compile_peak=1_000_000_001),
+        "failed": bench.memory_runs.Outcome(2, "exit code 2: use smaller networks", {}, []),
+    }
+    rows = [budgets.judged(trial, case) for case in cases.values()]
+    assert [row["ended"] for row in rows] == list(cases)
+    assert rows[0]["percent_of_limit"] == 90.0
+    unbound = budgets.judged(trial, outcome(bench, num_envs=budgets.MOST_ENVS, peak=500_000_000))
+    assert not unbound["bound_by_memory"]
+    told = budgets.summary([*rows, unbound])
+    assert (told["kept"], told["failed"]) == (2, 1)
+    assert (told["bound_by_memory"], told["bound_and_well_used"]) == (3, 3)
+
+
+def test_random_limits_are_the_same_for_the_same_seed(bench: Any) -> None:
+    drawn = bench.memory_budgets.drawn
+    assert drawn(30, 0) == drawn(40, 0)[:30] != drawn(30, 1)
+    assert {trial.robot for trial in drawn(30, 0)} == set(bench.memory_budgets.ROBOTS)
