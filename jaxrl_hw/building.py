@@ -9,7 +9,7 @@ from jaxrl_hw import footprint, measuring
 from jaxrl_hw.config import Config
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.factory import make_algorithm, make_env
-from jaxrl_hw.hardware.memory import MemoryWatch
+from jaxrl_hw.hardware.memory import MemoryWatch, settle
 from jaxrl_hw.hardware.remembered import remember
 from jaxrl_hw.hardware.sizing import MemoryNeed, granularity_of
 from jaxrl_hw.loop import TrainStep, compile_train_step, state_form
@@ -55,24 +55,31 @@ def build(
     Raises:
       UserError: the number is the user's and does not fit.
     """
-    for attempt in range(_ATTEMPTS):
-        form = state_form(env, algorithm)
-        compiled = compile_train_step(env, algorithm, form)
-        items = measuring.items_of(env, form, compiled.batch, compiled.collect, compiled.update)
-        built = Built(plan, env, algorithm, compiled.step, items)
-        if items is None:
-            return built
-        built = built._replace(plan=_verified(plan, items))
-        wanted = _wanted(built.plan, items, may_resize and attempt + 1 < _ATTEMPTS)
+    left = _ATTEMPTS
+    while True:
+        built, left = _built(plan, env, algorithm), left - 1
+        plan = built.plan
+        wanted = env.num_envs if built.items is None else _wanted(plan, may_resize and left > 0)
         if wanted == env.num_envs:
             return built
         console.message(
             f"compiled for {env.num_envs:,} environments it would use "
-            f"{formats.size(built.plan.sizing.expected_bytes)}: {wanted:,} instead"
+            f"{formats.size(plan.sizing.expected_bytes)}: {wanted:,} instead"
         )
-        plan = built.plan.resized(replace(plan.config, num_envs=wanted))
+        plan = plan.resized(replace(plan.config, num_envs=wanted))
+        del built
+        settle()  # what this compilation held, before the next one holds as much
         env, algorithm = environments(plan.config)
-    return built
+
+
+def _built(plan: Plan, env: Env, algorithm: Algorithm) -> Built:
+    """Compiled, the plan with the compiler's figures."""
+    form = state_form(env, algorithm)
+    compiled = compile_train_step(env, algorithm, form)
+    items = measuring.items_of(env, form, compiled.batch, compiled.collect, compiled.update)
+    if items is not None:
+        plan = _verified(plan, items)
+    return Built(plan, env, algorithm, compiled.step, items)
 
 
 _ATTEMPTS = 4
@@ -87,7 +94,7 @@ def _verified(plan: Plan, items: dict[str, int]) -> Plan:
     return replace(plan, footprint=memory).resized(plan.config)
 
 
-def _wanted(plan: Plan, items: dict[str, int], may_resize: bool) -> int:
+def _wanted(plan: Plan, may_resize: bool) -> int:
     """The number of environments that the compiler's figures allow.
 
     Raises UserError where the present one does not fit and is not ours to change.

@@ -14,7 +14,7 @@ _AUTO_DEVICE = 0.8
 MOST = 0.95
 """What a number given by the user may use: all that is free but for fragmentation."""
 # A limit is not to be passed, and predictions are good to a few percent.
-UNDER_LIMIT = 0.94
+UNDER_LIMIT = 0.92
 
 
 class Limits(NamedTuple):

@@ -7,7 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+
+from jaxrl_hw.flags import parse
+from jaxrl_hw.footprint import program
+from jaxrl_hw.hardware.detect import detect
+from jaxrl_hw.hardware.remembered import recall, remember
+from jaxrl_hw.planning import make_plan
+from jaxrl_hw.train import main
 
 WIDE = [
     *("--robot", "cartpole", "--physics", "native", "--no-tensorboard", "--iterations", "3"),
@@ -60,3 +68,44 @@ def test_under_a_limit_the_largest_number_is_taken_that_keeps_it(
     assert code == 2
     assert "give at least --memory-limit" in err
     assert not (tmp_path / "no").exists()
+
+
+SMALL = [
+    *("--robot", "cartpole", "--physics", "native", "--no-tensorboard", "--iterations", "2"),
+    *("--ppo.unroll", "64", "--ppo.epochs", "1", "--ppo.minibatches", "1"),
+    *("--net.policy", "8", "--net.value", "8"),
+]
+
+
+def test_what_the_compiler_counts_is_believed_before_anything_is_allocated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], quick_compile: None
+) -> None:
+    """Figures that are far too low let auto choose far too many; the compiler finds out."""
+    heavy = [*SMALL, "--net.policy", "512", "512", "--memory-limit", "780MB"]
+    argv = [*heavy, "--max-envs", "2000", "--run-dir", str(tmp_path / "run")]
+    told = program(make_plan(parse(argv)).config, detect())
+    wrong = {1: {"rollout": 10, "temporaries": 100}}
+    remember(told, points=wrong)
+    assert make_plan(parse(argv)).config.num_envs == 2000
+    assert main(argv) == 0
+    assert "instead" in " ".join(capsys.readouterr().out.split())
+    plan = plan_of(tmp_path / "run")
+    assert 50 < plan["num_envs"] < 1500
+    assert plan["predicted_bytes"]["total"] <= plan["budget_bytes"]
+    assert plan["num_envs"] in recall(told).points
+    remember(told, points=dict.fromkeys(recall(told).points, wrong[1]))
+    argv = [*heavy, "--num-envs", "2000", "--run-dir", str(tmp_path / "other")]
+    assert main(argv) == 2, "a number of the user's own is not changed"
+    assert "by the compiler's count 2,000 environments need" in capsys.readouterr().err
+    assert not (tmp_path / "other/checkpoints").exists()
+
+
+def test_who_comes_near_the_limit_is_warned_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], quick_compile: None
+) -> None:
+    held = np.ones(110_000_000)  # 880 MB that nobody has planned with
+    argv = [*SMALL, "--num-envs", "16", "--memory-limit", "900MB", "--run-dir", str(tmp_path)]
+    assert main(argv) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert out.count("of the 900 MB that the run may use are taken") == 1
+    assert held[0] == 1.0
