@@ -41,8 +41,8 @@ def state_form(env: Env, algorithm: Algorithm) -> TrainState:
     """The shapes and dtypes of a train state, without making one."""
 
     def first() -> TrainState:
-        key = make_key(0)
-        return _first(algorithm.init(key), init_rollout(env, key), key)
+        key, key_learner, key_envs = jax.random.split(make_key(0), 3)
+        return _first(algorithm.init(key_learner), init_rollout(env, key_envs), key)
 
     form: TrainState = jax.eval_shape(first)
     return form
