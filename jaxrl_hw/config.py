@@ -149,9 +149,9 @@ class JoystickConfig:
     """Height of the swing curve's top, m."""
     swing_fraction: float = 0.45
     """Part of the gait cycle that a foot swings."""
-    pause_clock: bool = False
-    """The policy does not see the gait's clock while it is told to stand still and nothing upsets
-    it."""
+    standing_clock: float = 1.0
+    """Size at which the policy sees the gait's clock while it is told to stand still: 1 is as ever,
+    0 is not at all."""
     push_speed: float = 1.2
     """Largest sudden change of the base's horizontal velocity, m/s; 0 for none."""
     push_interval_s: float = 5.0

@@ -38,7 +38,7 @@ _GROWING = ("environments", "rollout", "temporaries", "physics")
 """Items in proportion to the number of environments, where only one number is known."""
 
 RESIDENT = {"native": {"cartpole": 0, "joystick": 75_000_000}}
-RESIDENT["mjx"] = {"cartpole": 190_000_000, "joystick": 400_000_000}
+RESIDENT["mjx"] = {"cartpole": 215_000_000, "joystick": 365_000_000}
 """On a CPU, the program and what stays of compiling it, by engine and task: measured on Linux
 x86-64 beyond the libraries (`profiles.CPU`)."""
 COMPILING = {"native": {"cartpole": 700_000_000, "joystick": 910_000_000}}

@@ -1,4 +1,4 @@
-"""What a policy does not look at while it is told to stand still: the gait's clock."""
+"""What a policy sees less of while it is told to stand still: the gait's clock."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:  # policy files are looked at before jax is loaded
 
 
 class Pause(NamedTuple):
-    """Sets the clock's entries of an observation to 0 as long as all is calm: no command, no push.
+    """Makes the clock's entries of an observation smaller as long as there is no command.
 
     A clock that runs on while the robot stands makes it step in place: a network can tell "exactly
-    no command" from "slowly" only with difficulty. It is part of the policy, as normalization is,
-    so what is observed stays as it is.
+    no command" from "slowly" only with difficulty, and a smaller clock easily. It is part of the
+    policy, as normalization is, so what is observed stays as it is.
     """
 
-    calm: np.ndarray  # [O], an entry times this is within +-1 where all is calm; 0 for others
-    clock: np.ndarray  # [O], 1 for the clock's entries, else 0
+    calm: np.ndarray  # [O], an entry times this is within +-1 where it calls for no motion; or 0
+    clock: np.ndarray  # [O], the part that is taken from the clock's entries, else 0
 
     def __call__(self, obs: Array) -> Array:
         """[..., O] -> [..., O]."""

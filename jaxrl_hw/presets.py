@@ -112,7 +112,7 @@ def _joystick(robot: str, feet: int) -> JoystickConfig:
             self_collision=False,  # as in its source, where only soles have shapes that collide
             push_speed=1.5,
             swing_height=0.09,
-            pause_clock=True,
+            standing_clock=0.25,  # else it steps in place
             noise=0.2,  # with more it cannot tell how fast its base moves
             torso_offset=0.01,
             reward=reward,

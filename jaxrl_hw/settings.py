@@ -69,6 +69,7 @@ AT_MOST = {
     "ppo.gae_lambda": 1.0,
     "joystick.zero_command": 1.0,
     "joystick.swing_fraction": 0.95,
+    "joystick.standing_clock": 1.0,
 }
 
 

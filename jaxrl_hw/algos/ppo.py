@@ -72,8 +72,8 @@ def make(
     """PPO for given sizes; see `jaxrl_hw.types.Algorithm` for what is returned.
 
     Without a symmetry the mirror loss and the augmentation are off. With a guide (made when `init`
-    asks for it) the policy starts from its motion. With a pause it does not see the gait's clock
-    while all is calm.
+    asks for it) the policy starts from its motion. With a pause it sees less of the gait's clock
+    while there is no command.
 
     Raises:
       UserError: unknown activation, schedule or symmetry mode.

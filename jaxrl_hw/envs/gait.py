@@ -48,11 +48,10 @@ def stepping_in_place(
 ) -> Callable[[Array], tuple[Array, Array]]:
     """Stepping in place, open loop: key -> (normalized observation [O], action [A]).
 
-    The action is the one that fits the observation's phase, or the home pose where the clock is
-    paused: in half of the samples told to stand, for who is pushed has to step. All else in the
-    observation is noise, to be looked past. Nothing balances in it. But a policy that starts from
-    it makes steps from its first attempt on; to find the rhythm of a gait by chance costs millions
-    of tries, and to lose it again where it is not wanted as many.
+    The action is the one that fits the observation's phase, or the home pose where the command is
+    to stand still; all else in the observation is noise, to be looked past. Nothing balances in it.
+    But a policy that starts from it makes steps from its first attempt on; to find the rhythm of a
+    gait by chance costs millions of tries, and to lose it again where it is not wanted as many.
 
     Args:
       config: of the gait.
@@ -68,11 +67,11 @@ def stepping_in_place(
     def sample(key: Array) -> tuple[Array, Array]:
         key_command, key_phase, key_rest = jax.random.split(key, 3)
         command, told_to_stand = draw(key_command)
-        phase, upset = jax.random.uniform(key_phase, (2,))
-        paused = told_to_stand & (upset < 0.5) & config.pause_clock
-        _, height = wanted(config, robot, phase, standing=paused)
+        phase = jax.random.uniform(key_phase)
+        _, height = wanted(config, robot, phase, standing=told_to_stand)
         noise = jax.random.normal(key_rest, (size,))
-        seen = observations.normalized_like(noise, command, phase, 1.0 - paused)
+        seen_clock = jnp.where(told_to_stand, config.standing_clock, 1.0)
+        seen = observations.normalized_like(noise, command, phase, seen_clock)
         return seen, (height / config.swing_height) @ jnp.asarray(per_action)
 
     return sample

@@ -13,6 +13,7 @@ from jaxrl_hw.config import JoystickConfig
 from jaxrl_hw.envs import commands, gait, geometry, observations, randomize, rewards
 from jaxrl_hw.envs.api import Outcome, Start, Task
 from jaxrl_hw.envs.layout import Legged, legged_layout
+from jaxrl_hw.pause import Pause
 from jaxrl_hw.physics.api import (
     ModelParams,
     PhysState,
@@ -85,7 +86,7 @@ def make(config: JoystickConfig, robot: Any, model: Any) -> Task:
         episode_steps=round(config.episode_s / t.dt),
         fields=randomize.FIELDS,
         symmetry=_symmetry(robot),
-        pause=observations.pause(joints) if config.pause_clock else None,
+        pause=_pause(config, joints),
         reset=lambda key: _reset(t, key),
         control=lambda state, action: _target(t, action),
         outcome=lambda *args: _outcome(t, *args),
@@ -98,6 +99,12 @@ def make(config: JoystickConfig, robot: Any, model: Any) -> Task:
 def _target(t: _Joystick, action: Array) -> Array:
     """Joint targets [A] of an action [A], rad."""
     return jnp.asarray(t.body.home) + jnp.asarray(t.robot.action_scale, jnp.float32) * action
+
+
+def _pause(config: JoystickConfig, joints: int) -> Pause | None:
+    if config.standing_clock == 1.0:
+        return None
+    return observations.pause(joints, config.standing_clock)
 
 
 def _symmetry(robot: Any) -> Symmetry | None:

@@ -18,12 +18,6 @@ COMMAND_SCALE = np.array([2.0, 2.0, 0.25], np.float32)
 JOINT_VELOCITY_SCALE = 0.05
 VELOCITY_SCALE = 2.0
 
-CALM_RATE = 0.6
-"""Roll, pitch and joint rates under this, rad/s, and"""
-CALM_TILT = 0.15
-"""a horizontal part of gravity's direction under this are those of a robot that nobody pushed. The
-ankles tell first: a pelvis that was pushed moves on upright."""
-
 GYRO_NOISE = 0.2  # rad/s
 GRAVITY_NOISE = 0.05
 JOINT_NOISE = 0.01  # rad
@@ -70,31 +64,27 @@ def policy_entries(r: Readings) -> Array:
     )
 
 
-def normalized_like(noise: Array, command: Array, phase: Array, runs: Array) -> Array:
+def normalized_like(noise: Array, command: Array, phase: Array, size: Array) -> Array:
     """What a policy sees after normalization [O], where only command and phase are known.
 
     Args:
       noise: [O] of unit variance, for all the rest.
       command: [3] in standard deviations of the commands that are drawn.
       phase: [] of the gait, 0 to 1.
-      runs: 1 where the policy sees the clock, 0 where that is paused.
+      size: [] at which the policy sees the clock, 0 to 1.
     """
     angle = 2.0 * jnp.pi * phase
     clock = jnp.stack([jnp.sin(angle), jnp.cos(angle)])
     # a sine's variance is 1/2
-    return noise.at[6:9].set(command).at[-2:].set(jnp.sqrt(2.0) * runs * clock)
+    return noise.at[6:9].set(command).at[-2:].set(jnp.sqrt(2.0) * size * clock)
 
 
-def pause(joints: int) -> Pause:
-    """The clock stops where a robot of so many joints is told to stand and stands calmly: one that
-    was pushed has to step."""
+def pause(joints: int, standing_clock: float) -> Pause:
+    """The clock of a robot of so many joints, of that size while it is told to stand."""
     size, _ = sizes(joints, 0)
     calm, clock = np.zeros((2, size), np.float32)
-    calm[0:2] = 1.0 / (GYRO_SCALE * CALM_RATE)
-    calm[3:5] = 1.0 / CALM_TILT
-    calm[9 + joints : 9 + 2 * joints] = 1.0 / (JOINT_VELOCITY_SCALE * CALM_RATE)
     calm[6:9] = 1.0 / (COMMAND_SCALE * STANDING_SPEED)
-    clock[-2:] = 1.0
+    clock[-2:] = 1.0 - standing_clock
     return Pause(calm, clock)
 
 

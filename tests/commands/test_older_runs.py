@@ -65,16 +65,16 @@ def test_a_setting_that_was_at_work_is_not_left_out_in_silence(
 def test_a_run_from_before_a_setting_goes_on_as_it_was(tmp_path: Path) -> None:
     """Its bodies collided and its policy saw the clock, whatever the preset has come to be."""
     now = preset_config("g1_12dof")
-    assert (now.joystick.self_collision, now.joystick.pause_clock) == (False, True)
+    assert (now.joystick.self_collision, now.joystick.standing_clock) == (False, 0.25)
     joystick = asdict(now.joystick)
-    del joystick["self_collision"], joystick["pause_clock"]
+    del joystick["self_collision"], joystick["standing_clock"]
     record = {"format": 1, "config": {**asdict(now), "joystick": joystick}}
     (tmp_path / "config.json").write_text(json.dumps(record))
     shutil.copytree(GOLDEN / "checkpoints", tmp_path / "checkpoints")
     for argv in (["--run-dir", str(tmp_path)], ["--config", str(tmp_path / "config.json")]):
         config = parse(["--robot", "g1_12dof", *argv])
         assert config.joystick.self_collision
-        assert not config.joystick.pause_clock
+        assert config.joystick.standing_clock == 1.0
 
 
 def test_a_policy_file_with_a_setting_that_is_gone_is_opened(
@@ -82,7 +82,10 @@ def test_a_policy_file_with_a_setting_that_is_gone_is_opened(
 ) -> None:
     policy = portable(cartpole_run.config, cartpole_run.state)
     saved = policy.meta["config"]
-    older = {**saved, "joystick": {**saved["joystick"], "ease_in": 800, "ease_from": 0.25}}
+    older = {
+        **saved,
+        "joystick": {**saved["joystick"], "ease_in": 800, "ease_from": 0.25, "pause_clock": True},
+    }
     path = tmp_path / "older.npz"
     save_policy(replace(policy, meta={**policy.meta, "config": older}), path)
     assert config_of(load_policy(path), str(path)) == config_of(policy, "now.npz")
