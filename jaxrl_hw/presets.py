@@ -95,21 +95,25 @@ def _joystick(robot: str, feet: int) -> JoystickConfig:
         reward = replace(JoystickReward(), posture=-1.5)
         return replace(config, push_speed=1.0, reward=reward)
     if robot == "g1_12dof":
-        # light penalties: after a push they cost whatever it does, and must not outweigh a fall
+        # after a push the penalties cost whatever it does: being up has to pay more than they take
         reward = replace(
             JoystickReward(),
-            velocity=1.5,
-            velocity_error=0.0,
-            yaw_rate=1.25,
+            velocity=3.0,
+            velocity_error=-1.0,
+            yaw_rate=2.0,
             yaw_error=-0.25,
             foot_height=2.5,
             foot_contact=0.4,
-            power=-0.001,
-            fall=-3.0,
+            power=-0.004,
+            stand_still=-3.0,
+            alive=1.9,
+            fall=-5.0,
         )
         return replace(
             config,
             self_collision=False,  # as in its source, where only soles have shapes that collide
+            vx=(-1.2, 1.2),  # at the edge of what is drawn it is slower than told
+            velocity_sigma=0.07,
             push_speed=1.5,
             swing_height=0.09,
             standing_clock=0.25,  # else it steps in place
