@@ -105,6 +105,8 @@ class JoystickReward:
     """|yaw rate - command|, rad/s."""
     power: float = -0.002
     """Mechanical power, W: the sum over joints of |torque * velocity|."""
+    cruise_power: float = 0.0
+    """Mechanical power, W, times the velocity term: charged as far as the robot goes as told."""
     torque: float = 0.0
     """Squared motor torque as a fraction of its limit, summed over joints."""
     joint_limit: float = -5.0

@@ -24,7 +24,8 @@ from jaxrl_hw.telemetry.jsonl import MetricsLog, read_columns
 Row = dict[str, Any]
 Callback = Callable[[Row], bool | None]
 
-FINISHED = ("goal", "early stop")
+_GOAL, _EARLY = "goal", "early stop"
+FINISHED = (_GOAL, _EARLY)
 """Of `Run.ended`: there is nothing left to do."""
 _DONE = (*FINISHED, "callback")
 _MIRROR_S = {True: 600.0, False: 20.0}
@@ -84,7 +85,7 @@ class _Session:
             memory = MemoryWatch(self.plan.hardware.platform)
             state = self._surviving(self._restored, None)
             if self._is_over(state):  # nothing to do, nothing to write
-                ended = "goal" if int(state.iteration) >= self.plan.config.iterations else _DONE[1]
+                ended = _GOAL if int(state.iteration) >= self.plan.config.iterations else _EARLY
             else:
                 self.desk = Desk(
                     folder=self.folder,
@@ -157,8 +158,12 @@ class _Session:
             state = restore_state(self.plan, env, algorithm, self.saves, self.console)
         done = 0 if state is None else int(state.iteration)
         self.plateau = plateau(self.plan.config, self.folder, done)
-        self.env, self.algorithm = env, algorithm
+        self._use(self.plan.config, env, algorithm)
         return state
+
+    def _use(self, config: Config, env: Any, algorithm: Any) -> None:
+        """Environments and algorithm, with the config that they were made for."""
+        self.env, self.algorithm, self.made_for = env, algorithm, config
 
     def _is_over(self, state: Any) -> bool:
         if state is None:
@@ -170,17 +175,18 @@ class _Session:
         """Parts one after the other: the next begins where memory did not do for the last."""
         from jaxrl_hw.iterating import Part
 
+        rescued = False
         while True:
             began = time.monotonic()
             state = self._surviving(self._compiled, state)
-            part = Part(self.desk, self.built, state, time.monotonic() - began)
+            part = Part(self.desk, self.built, state, time.monotonic() - began, rescued)
             try:
                 ended = part.run()
                 return part.state, ended
             except Exception as error:
                 if not self._shrink(error, part.state):
                     raise
-            state = self._whole(part.state)
+            state, rescued = self._whole(part.state), True
 
     def _surviving(self, prepare: Callable[[Any], Any], state: Any) -> Any:
         """prepare(state), with fewer environments where memory does not do."""
@@ -227,8 +233,8 @@ class _Session:
         from jaxrl_hw.starting import first_state
 
         config, told = self.plan.config, self.console
-        if state is not None and state.env_state is None:
-            self.env, self.algorithm = building.environments(config)
+        if self.made_for != config:  # fewer than there were
+            self._use(config, *building.environments(config))
         if state is None and config.init_from:  # before the compiler: it may be refused
             state = first_state(self.env, self.algorithm, config, told)
         ours = self.asked.num_envs == "auto" and not self.plan.iterations_done
@@ -241,7 +247,7 @@ class _Session:
             elif state.env_state is None or built.env is not self.env:
                 state = with_fresh_envs(state, built.env, built.algorithm, config.seed)
         self.built, self.plan = built, built.plan
-        self.env, self.algorithm = built.env, built.algorithm
+        self._use(built.plan.config, built.env, built.algorithm)
         self.desk.memory.begin()
         self.desk.fresh = self.fresh
         return state
@@ -261,6 +267,6 @@ class _Session:
 def _closing(run: Any, goal: int) -> str:
     at = f"iteration {run.iteration:,} of {goal:,}"
     if run.ended in FINISHED:
-        early = "" if run.ended == "goal" else " (early stop)"
+        early = "" if run.ended == _GOAL else " (early stop)"
         return f"done{early}: {at}, saved in {run.folder}"
     return f"stopped ({run.ended}) at {at}, saved in {run.folder}; run the same command to go on"

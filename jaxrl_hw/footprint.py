@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from jaxrl_hw import settings
@@ -107,10 +108,9 @@ def program(config: Config, hardware: Hardware) -> dict[str, Any]:
     told = settings.to_dict(config)
     shaping = {name: told[name] for name in _SHAPING}
     shaping["joystick"].pop("reward", None)
-    mjcf = get_robot(config.robot).mjcf
     return {
         **shaping,
-        "mjcf": hashlib.sha256(mjcf.read_bytes()).hexdigest(),
+        "sources": _digest([get_robot(config.robot).mjcf, *_sources()]),
         "device": hardware.name,
         "versions": {name: _version(name) for name in _COMPILED_BY},
     }
@@ -120,7 +120,18 @@ _SHAPING = (
     *("robot", "task", "algo", "physics", "timestep", "precision", "threads"),
     *("deterministic", "net", "ppo", "joystick", "cartpole"),
 )
-_COMPILED_BY = ("jaxrl_hw", "jax", "jaxlib", "mujoco", "mujoco-mjx")
+_COMPILED_BY = ("jax", "jaxlib", "mujoco", "mujoco-mjx")
+_COMPILED = ("algos/*.py", "envs/*.py", "nets/*.py", "physics/*.py", "rollout.py", "loop.py")
+
+
+def _sources() -> list[Path]:
+    """The files that the train step is written in: a change in them makes another program."""
+    here = Path(__file__).parent
+    return sorted(path for pattern in _COMPILED for path in here.glob(pattern))
+
+
+def _digest(paths: list[Path]) -> str:
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
 
 
 def _version(name: str) -> str:

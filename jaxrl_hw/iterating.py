@@ -59,6 +59,8 @@ class Part:
     state: TrainState
     """The last one that is whole: before the step that is under way."""
     compile_s: float
+    rescued: bool = False
+    """Memory did not do for the part before: what is left of it is in this state alone."""
     rates: list[float] = field(default_factory=list)
     _crowded: bool = False
 
@@ -72,6 +74,8 @@ class Part:
         """
         first = int(self.state.iteration)
         self._open(first)
+        if self.rescued and first:
+            self.desk.saves.save(first, self.state, {})
         try:
             ended = self._iterate()
         except BaseException as error:

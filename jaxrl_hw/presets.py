@@ -63,33 +63,7 @@ def _joystick(robot: str, feet: int) -> JoystickConfig:
     """Dry friction is left out: 0.1 to 0.3 N m are lost among gains of 20 to 150 N m/rad."""
     config = JoystickConfig(dry_friction=False)
     if feet == 4:
-        # a quadruped stands by itself: less of the reward has to hold it to its trot
-        reward = replace(
-            JoystickReward(),
-            velocity_error=-3.0,
-            yaw_error=-1.5,
-            foot_height=3.0,
-            foot_contact=0.3,
-            power=-0.004,
-            action_rate=-0.02,
-            posture=-0.3,
-            base_height=-20.0,
-            roll_pitch_rate=-0.05,
-        )
-        return replace(
-            config,
-            crouch=0.0,
-            swing_height=0.06,
-            swing_fraction=0.5,
-            height_sigma=0.004,
-            velocity_sigma=0.1,
-            yaw_sigma=0.1,
-            zero_command=0.12,
-            push_speed=1.0,
-            torso_mass=(-0.5, 1.5),
-            torso_offset=0.02,
-            reward=reward,
-        )
+        return _quadruped(config)
     if robot == "g1":
         # 29 joints: arms and waist are held near home
         reward = replace(JoystickReward(), posture=-1.5)
@@ -122,6 +96,36 @@ def _joystick(robot: str, feet: int) -> JoystickConfig:
             reward=reward,
         )
     return config
+
+
+def _quadruped(config: JoystickConfig) -> JoystickConfig:
+    """It stands by itself: less of the reward has to hold it to its trot."""
+    reward = replace(
+        JoystickReward(),
+        velocity_error=-3.0,
+        yaw_error=-1.5,
+        foot_height=3.0,
+        foot_contact=0.3,
+        power=-0.004,
+        action_rate=-0.02,
+        posture=-0.3,
+        base_height=-20.0,
+        roll_pitch_rate=-0.05,
+    )
+    return replace(
+        config,
+        crouch=0.0,
+        swing_height=0.06,
+        swing_fraction=0.5,
+        height_sigma=0.004,
+        velocity_sigma=0.1,
+        yaw_sigma=0.1,
+        zero_command=0.12,
+        push_speed=1.0,
+        torso_mass=(-0.5, 1.5),
+        torso_offset=0.02,
+        reward=reward,
+    )
 
 
 def _cartpole(config: Config) -> Config:

@@ -95,6 +95,11 @@ def power(s: Signals) -> Array:
     return s.power
 
 
+def cruise_power(s: Signals) -> Array:
+    # saving pays while it goes as told; what catching itself after a push costs is not charged
+    return s.power * velocity(s)
+
+
 def torque(s: Signals) -> Array:
     return jnp.sum(s.torque**2)
 
@@ -135,6 +140,7 @@ TERMS: dict[str, Callable[[Signals], Array]] = {
         velocity_error,
         yaw_error,
         power,
+        cruise_power,
         torque,
         joint_limit,
         posture,

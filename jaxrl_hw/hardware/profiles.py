@@ -49,7 +49,7 @@ CPU = Profile(
     "",
     "cpu",
     0,
-    False,  # XLA converts to float32 and back: measured slower
+    False,
     False,
     "optimized",
     425_000_000,

@@ -62,6 +62,21 @@ def faulty(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Faulty]:
     return make
 
 
+@pytest.fixture
+def crowded_compiler(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The compiler lacks memory the first time; the list tells what it was asked for."""
+    build, asked = building.build, []
+
+    def failing(plan: Any, env: Any, *args: Any, **kwargs: Any) -> building.Built:
+        asked.append(env.num_envs)
+        if len(asked) == 1:
+            raise jax.errors.JaxRuntimeError(NO_ROOM.format(1 << 30))
+        return build(plan, env, *args, **kwargs)
+
+    monkeypatch.setattr(building, "build", failing)
+    return asked
+
+
 def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
@@ -95,6 +110,25 @@ def test_the_run_is_finished_with_fewer_environments_and_the_learner_is_whole(
     assert f"out of memory in iteration {at} with 16 environments (1.1 GB asked for)" in said
     assert json.loads((tmp_path / "config.json").read_text())["config"]["num_envs"] == 8
     assert load_run(tmp_path).iteration == 8
+
+
+def test_a_compiler_that_lacks_memory_is_given_fewer_environments(
+    crowded_compiler: list[int], tmp_path: Path
+) -> None:
+    assert main([*SMALL, "--run-dir", str(tmp_path), "--iterations", "2"]) == 0
+    assert crowded_compiler == [16, 8]
+    assert [s["num_envs"] for s in lines(tmp_path / "sessions.jsonl")] == [8]
+    assert lines(tmp_path / "metrics.jsonl")[-1]["env_steps"] == 2 * 4 * 8
+
+
+def test_what_was_rescued_is_saved_before_it_goes_on(
+    faulty: Callable[..., Faulty], tmp_path: Path
+) -> None:
+    faulty(4)
+    argv = [*SMALL, "--run-dir", str(tmp_path), "--iterations", "5", "--save-every", "100"]
+    assert main(argv) == 0
+    rescued = load_run(tmp_path, 3)
+    assert (rescued.iteration, rescued.config.num_envs) == (3, 8)
 
 
 def test_the_same_command_goes_on_with_the_number_that_fits(
