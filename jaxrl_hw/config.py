@@ -105,8 +105,6 @@ class JoystickReward:
     """|yaw rate - command|, rad/s."""
     power: float = -0.002
     """Mechanical power, W: the sum over joints of |torque * velocity|."""
-    cruise_power: float = 0.0
-    """Mechanical power, W, times the velocity term: charged as far as the robot goes as told."""
     torque: float = 0.0
     """Squared motor torque as a fraction of its limit, summed over joints."""
     joint_limit: float = -5.0
@@ -149,6 +147,8 @@ class JoystickConfig:
     """Scale of the foot-height reward, m^2."""
     swing_height: float = 0.08
     """Height of the swing curve's top, m."""
+    swing_exponent: float = 1.0
+    """Power of the half sine that a swinging foot follows: at 2 it lands and leaves at no speed."""
     swing_fraction: float = 0.45
     """Part of the gait cycle that a foot swings."""
     standing_clock: float = 1.0

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-BEFORE = {"joystick.self_collision": True, "joystick.standing_clock": 1.0}
+BEFORE = {
+    "joystick.self_collision": True,
+    "joystick.standing_clock": 1.0,
+    "joystick.swing_exponent": 1.0,
+}
 """What was so before there was a setting for it, whatever a preset says today."""
 RETIRED = {"joystick.ease_in": 0, "joystick.ease_from": None, "joystick.pause_clock": False}
 """Settings that are gone, each with the value that did nothing; None: nothing by themselves."""

@@ -23,11 +23,11 @@ def wanted(
 ) -> tuple[Array, Array]:
     """Which feet should be down (bool [F]) and how high each should be (m [F]).
 
-    A foot stands for the first part of its cycle, then swings along half a sine. A robot told to
-    stand keeps all feet down.
+    A foot stands for the first part of its cycle, then swings along half a sine to some power. A
+    robot told to stand keeps all feet down.
 
     Args:
-      config: height and share of the swing.
+      config: height, curve and share of the swing.
       robot: `RobotSpec`, for the feet's offsets in the cycle.
       phase: [] of the gait, 0 to 1.
       standing: bool [].
@@ -35,7 +35,8 @@ def wanted(
     foot_phase = (phase + jnp.asarray(robot.gait_offsets, jnp.float32)) % 1.0
     swing = (foot_phase - (1.0 - config.swing_fraction)) / config.swing_fraction
     stance = (swing < 0.0) | standing
-    height = config.swing_height * jnp.sin(jnp.pi * jnp.maximum(swing, 0.0))
+    curve = jnp.sin(jnp.pi * jnp.maximum(swing, 0.0)) ** config.swing_exponent
+    height = config.swing_height * curve
     return stance, jnp.where(stance, 0.0, height)
 
 

@@ -95,11 +95,6 @@ def power(s: Signals) -> Array:
     return s.power
 
 
-def cruise_power(s: Signals) -> Array:
-    # saving pays while it goes as told; what catching itself after a push costs is not charged
-    return s.power * velocity(s)
-
-
 def torque(s: Signals) -> Array:
     return jnp.sum(s.torque**2)
 
@@ -140,7 +135,6 @@ TERMS: dict[str, Callable[[Signals], Array]] = {
         velocity_error,
         yaw_error,
         power,
-        cruise_power,
         torque,
         joint_limit,
         posture,
