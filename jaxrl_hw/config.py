@@ -80,6 +80,9 @@ class JoystickReward:
 
     velocity: float = 3.0
     """exp(-|v_xy - command|^2 / velocity_sigma), base frame."""
+    velocity_fine: float = 0.0
+    """exp(-|v_xy - command|^2 / velocity_fine_sigma): a narrow peak on the wide one, which leads
+    there."""
     yaw_rate: float = 1.5
     """exp(-(yaw rate - command)^2 / yaw_sigma)."""
     foot_height: float = 8.0
@@ -141,6 +144,8 @@ class JoystickConfig:
     """How far under its standing height the base should be, m."""
     velocity_sigma: float = 0.15
     """Scale of the velocity reward, (m/s)^2."""
+    velocity_fine_sigma: float = 0.04
+    """Scale of the fine velocity reward, (m/s)^2."""
     yaw_sigma: float = 0.15
     """Scale of the yaw reward, (rad/s)^2."""
     height_sigma: float = 0.003

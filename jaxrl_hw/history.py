@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 BEFORE = {
     "joystick.self_collision": True,
     "joystick.standing_clock": 1.0,
     "joystick.swing_exponent": 1.0,
+    "joystick.reward.velocity_fine": 0.0,
 }
 """What was so before there was a setting for it, whatever a preset says today."""
 RETIRED = {"joystick.ease_in": 0, "joystick.ease_from": None, "joystick.pause_clock": False}
@@ -21,25 +23,32 @@ def as_now(saved: Mapping[str, Any]) -> dict[str, Any]:
     saved: settings as JSON has them, all of them: in a few written by hand a missing one means the
     preset's.
     """
-    now = {name: dict(part) if isinstance(part, Mapping) else part for name, part in saved.items()}
-    for group, name, _ in _split(RETIRED, now):
-        now[group].pop(name, None)
-    for group, name, value in _split(BEFORE, now):
-        now[group].setdefault(name, value)
+    now: dict[str, Any] = copy.deepcopy(dict(saved))
+    for group, _, name, _ in _placed(RETIRED, now):
+        group.pop(name, None)
+    for group, _, name, value in _placed(BEFORE, now):
+        group.setdefault(name, value)
     return now
 
 
 def lost(saved: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Settings that were at work and are gone, each with its value."""
     found = []
-    for group, name, idle in _split(RETIRED, saved):
-        value = saved[group].get(name, idle)
+    for group, key, name, idle in _placed(RETIRED, saved):
+        value = group.get(name, idle)
         if idle is not None and value != idle:
-            found.append((f"{group}.{name}", value))
+            found.append((key, value))
     return found
 
 
-def _split(table: Mapping[str, Any], groups: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
-    """(group, name, value) of each dotted key whose group is there."""
-    parts = [(*key.split("."), value) for key, value in table.items()]
-    return [(a, b, value) for a, b, value in parts if isinstance(groups.get(a), Mapping)]
+def _placed(
+    table: Mapping[str, Any], whole: Mapping[str, Any]
+) -> Iterator[tuple[Any, str, str, Any]]:
+    """(group of settings, key, name in it, value) of each dotted key whose group is there."""
+    for key, value in table.items():
+        *path, name = key.split(".")
+        group: Any = whole
+        for step in path:
+            group = group.get(step) if isinstance(group, Mapping) else None
+        if isinstance(group, Mapping):
+            yield group, key, name, value

@@ -215,6 +215,7 @@ def _signals(
         swing_height=swing_height,
         fell=fell,
         velocity_sigma=c.velocity_sigma,
+        velocity_fine_sigma=c.velocity_fine_sigma,
         yaw_sigma=c.yaw_sigma,
         height_sigma=c.height_sigma,
     )

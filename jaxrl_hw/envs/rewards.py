@@ -35,13 +35,21 @@ class Signals(NamedTuple):
     swing_height: Array  # [F] m, the phase wants this foot so high
     fell: Array  # bool []
     velocity_sigma: float  # (m/s)^2
+    velocity_fine_sigma: float  # (m/s)^2
     yaw_sigma: float  # (rad/s)^2
     height_sigma: float  # m^2
 
 
 def velocity(s: Signals) -> Array:
-    error = jnp.sum((s.velocity[:2] - s.command[:2]) ** 2)
-    return jnp.exp(-error / s.velocity_sigma)
+    return jnp.exp(-_squared_velocity_error(s) / s.velocity_sigma)
+
+
+def velocity_fine(s: Signals) -> Array:
+    return jnp.exp(-_squared_velocity_error(s) / s.velocity_fine_sigma)
+
+
+def _squared_velocity_error(s: Signals) -> Array:
+    return jnp.sum((s.velocity[:2] - s.command[:2]) ** 2)
 
 
 def yaw_rate(s: Signals) -> Array:
@@ -123,6 +131,7 @@ TERMS: dict[str, Callable[[Signals], Array]] = {
     term.__name__: term
     for term in (
         velocity,
+        velocity_fine,
         yaw_rate,
         foot_height,
         foot_contact,

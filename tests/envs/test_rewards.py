@@ -31,11 +31,13 @@ SIGNALS = Signals(
     swing_height=jnp.array([0.0, 0.08]),
     fell=jnp.array(True),
     velocity_sigma=0.25,
+    velocity_fine_sigma=0.125,
     yaw_sigma=0.18,
     height_sigma=0.002,
 )
 BY_HAND = {
     "velocity": 0.3678794,  # 0.3^2 + 0.4^2 = 0.25: exp(-1)
+    "velocity_fine": 0.1353353,  # 0.25 / 0.125: exp(-2)
     "yaw_rate": 0.6065307,  # 0.3^2 / 0.18: exp(-0.5)
     "foot_height": 0.6065307,  # (0.01^2 + 0.03^2) / 0.002: exp(-0.5)
     "foot_contact": 2.0,  # one is to stand and does, one is to swing and does
