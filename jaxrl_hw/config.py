@@ -159,6 +159,9 @@ class JoystickConfig:
     standing_clock: float = 1.0
     """Size at which the policy sees the gait's clock while it is told to stand still: 1 is as ever,
     0 is not at all."""
+    recovery_speed: float = 0.0
+    """Horizontal base speed, m/s, from which a robot that is told to stand is paid for stepping: a
+    push has set it off. 0 never pays for that."""
     push_speed: float = 1.2
     """Largest sudden change of the base's horizontal velocity, m/s; 0 for none."""
     push_interval_s: float = 5.0

@@ -10,6 +10,7 @@ BEFORE = {
     "joystick.self_collision": True,
     "joystick.standing_clock": 1.0,
     "joystick.swing_exponent": 1.0,
+    "joystick.recovery_speed": 0.0,
     "joystick.reward.velocity_fine": 0.0,
 }
 """What was so before there was a setting for it, whatever a preset says today."""

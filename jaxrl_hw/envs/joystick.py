@@ -191,7 +191,7 @@ def _signals(
     torque = jnp.clip(
         b.kp * (_target(t, action) - joint) - b.kd * joint_velocity, -b.torque_limit, b.torque_limit
     )
-    standing = commands.is_standing(state.command)
+    standing = _is_to_stand(c, state.command, physics)
     stance, swing_height = gait.wanted(c, t.robot, state.phase, standing)
     fell = (physics.qpos[2] < t.robot.fall_height) | (-gravity[2] < np.cos(c.fall_tilt))
     return rewards.Signals(
@@ -219,6 +219,14 @@ def _signals(
         yaw_sigma=c.yaw_sigma,
         height_sigma=c.height_sigma,
     )
+
+
+def _is_to_stand(c: JoystickConfig, command: Array, physics: PhysState) -> Array:
+    """Whether the robot is to stand still: it is told to, and no push has set it off."""
+    told = commands.is_standing(command)
+    if c.recovery_speed == 0.0:
+        return told
+    return told & (jnp.linalg.norm(physics.qvel[:2]) < c.recovery_speed)
 
 
 def _advance(

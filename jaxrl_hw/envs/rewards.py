@@ -16,7 +16,7 @@ class Signals(NamedTuple):
     """What a control step did, in SI units."""
 
     command: Array  # [3] m/s, m/s, rad/s
-    standing: Array  # bool [], the command is to stand still
+    standing: Array  # bool [], it is to stand still
     velocity: Array  # [3] m/s, base frame
     angular_velocity: Array  # [3] rad/s, base frame
     gravity: Array  # [3] unit vector, base frame

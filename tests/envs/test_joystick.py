@@ -358,6 +358,22 @@ def test_the_velocity_that_is_rewarded_is_the_commanded_one_in_the_base_frame() 
     assert float(out.diagnostics["tracking/velocity_error"]) == pytest.approx(0, abs=1e-6)
 
 
+@pytest.mark.parametrize(("speed", "steps"), [(0.3, False), (0.5, True)])
+def test_a_standing_robot_that_a_push_has_set_off_is_paid_for_stepping(
+    speed: float, steps: bool
+) -> None:
+    at = stage(config=replace(CALM, recovery_speed=0.4))
+    qpos = np.array(at.model.key("home").qpos)
+    qpos[7] += 0.2  # a joint off home costs who is to stand
+    qvel = np.zeros(at.model.nv)
+    qvel[1] = -speed
+    out = at.see(qpos, qvel, np.zeros(12), phase=jnp.float32(0.775))  # the left foot is to swing
+    assert (float(out.rewards["stand_still"]) == 0.0) == steps
+    always = stage(config=CALM).see(qpos, qvel, np.zeros(12), phase=jnp.float32(0.775))
+    less = float(out.rewards["foot_height"]) < float(always.rewards["foot_height"])
+    assert less == steps, "both feet are down"
+
+
 def test_power_is_torque_times_joint_velocity() -> None:
     at = stage()
     state = some_state(at)
