@@ -28,6 +28,10 @@ CONTACT_FORCE = 1.0
 """N: a foot that carries more than this is on the ground."""
 
 
+_PUSHED_S = 2.0
+"""s of an episode after which a robot that moves though told to stand has been pushed."""
+
+
 class JoystickState(NamedTuple):
     """What the task remembers between control steps."""
 
@@ -222,11 +226,15 @@ def _signals(
 
 
 def _is_to_stand(c: JoystickConfig, command: Array, physics: PhysState) -> Array:
-    """Whether the robot is to stand still: it is told to, and no push has set it off."""
+    """Whether the robot is to stand still: it is told to, and no push has set it off.
+
+    One that has only just begun is falling rather than pushed, and is to learn to stand.
+    """
     told = commands.is_standing(command)
     if c.recovery_speed == 0.0:
         return told
-    return told & (jnp.linalg.norm(physics.qvel[:2]) < c.recovery_speed)
+    off = jnp.linalg.norm(physics.qvel[:2]) >= c.recovery_speed
+    return told & ~(off & (physics.time > _PUSHED_S))
 
 
 def _advance(

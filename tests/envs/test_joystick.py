@@ -47,7 +47,7 @@ class Stage:
         mujoco.mj_forward(self.model, data)
         return np.asarray(data.sensordata, np.float32)
 
-    def see(self, qpos: Any, qvel: Any, action: Any, **memory: Any) -> Outcome:
+    def see(self, qpos: Any, qvel: Any, action: Any, time: float = 0.0, **memory: Any) -> Outcome:
         """What the task makes of a state that a control step has led to."""
         qpos, qvel = np.asarray(qpos, np.float64), np.asarray(qvel, np.float64)
         state = JoystickState(
@@ -62,7 +62,7 @@ class Stage:
             jnp.asarray(qvel, jnp.float32),
             jnp.zeros(self.model.na),
             jnp.zeros(self.model.nv),
-            jnp.float32(0.0),
+            jnp.float32(time),
         )
         seen = jnp.asarray(self.sensors(qpos, qvel))
         args = state, self.params, physics, seen, jnp.asarray(action, jnp.float32)
@@ -358,19 +358,22 @@ def test_the_velocity_that_is_rewarded_is_the_commanded_one_in_the_base_frame() 
     assert float(out.diagnostics["tracking/velocity_error"]) == pytest.approx(0, abs=1e-6)
 
 
-@pytest.mark.parametrize(("speed", "steps"), [(0.3, False), (0.5, True)])
+@pytest.mark.parametrize(
+    ("speed", "time", "steps"), [(0.3, 5.0, False), (0.5, 5.0, True), (0.5, 1.0, False)]
+)
 def test_a_standing_robot_that_a_push_has_set_off_is_paid_for_stepping(
-    speed: float, steps: bool
+    speed: float, time: float, steps: bool
 ) -> None:
     at = stage(config=replace(CALM, recovery_speed=0.4))
     qpos = np.array(at.model.key("home").qpos)
     qpos[7] += 0.2  # a joint off home costs who is to stand
     qvel = np.zeros(at.model.nv)
     qvel[1] = -speed
-    out = at.see(qpos, qvel, np.zeros(12), phase=jnp.float32(0.775))  # the left foot is to swing
+    swinging = jnp.float32(0.775)  # the left foot is to be up, if any
+    out = at.see(qpos, qvel, np.zeros(12), time, phase=swinging)
     assert (float(out.rewards["stand_still"]) == 0.0) == steps
-    always = stage(config=CALM).see(qpos, qvel, np.zeros(12), phase=jnp.float32(0.775))
-    less = float(out.rewards["foot_height"]) < float(always.rewards["foot_height"])
+    never = stage().see(qpos, qvel, np.zeros(12), time, phase=swinging)
+    less = float(out.rewards["foot_height"]) < float(never.rewards["foot_height"])
     assert less == steps, "both feet are down"
 
 
