@@ -72,7 +72,8 @@ def _joystick(robot: str, feet: int) -> JoystickConfig:
         # after a push the penalties cost whatever it does: being up has to pay more than they take
         reward = replace(
             JoystickReward(),
-            velocity=3.0,
+            velocity=1.5,
+            velocity_fine=1.5,
             velocity_error=-1.0,
             yaw_rate=2.0,
             yaw_error=-0.25,
@@ -81,15 +82,16 @@ def _joystick(robot: str, feet: int) -> JoystickConfig:
             power=-0.004,
             stand_still=-3.0,
             alive=1.9,
-            fall=-5.0,
+            fall=-4.0,
         )
         return replace(
             config,
             self_collision=False,  # as in its source, where only soles have shapes that collide
             vx=(-1.2, 1.2),  # at the edge of what is drawn it is slower than told
-            velocity_sigma=0.07,
+            zero_command=0.25,  # pushed, who stands falls first
+            recovery_speed=0.4,
             push_speed=1.5,
-            swing_height=0.09,
+            swing_height=0.085,
             standing_clock=0.25,  # else it steps in place
             noise=0.2,  # with more it cannot tell how fast its base moves
             torso_offset=0.01,
