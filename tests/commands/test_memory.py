@@ -36,34 +36,38 @@ def plan_of(folder: Path) -> dict[str, Any]:
     return plan
 
 
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks are Linux's")
-def test_a_process_uses_what_was_expected_of_it(train_process: Train, tmp_path: Path) -> None:
-    plans = {}
-    for number in (512, 2048):
-        folder = tmp_path / str(number)
-        code, _, err = train_process(*WIDE, "--num-envs", number, "--run-dir", folder)
+@pytest.fixture(scope="module")
+def runs(train_process: Train, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Of two sizes, one given and one as many as a limit allows: plan and stdout of each."""
+    limit = ["--memory-limit", "900MB", "--max-envs", "100000"]
+    done = {}
+    for name, flags in (("told", ["--num-envs", "512"]), ("limited", limit)):
+        folder = tmp_path_factory.mktemp("runs") / name
+        code, out, err = train_process(*WIDE, *flags, "--run-dir", folder)
         assert code == 0, err
-        plans[number] = plan_of(folder)
-    expected = {n: plan["predicted_bytes"]["total"] for n, plan in plans.items()}
-    used = {n: plan["measured_bytes"]["peak"] for n, plan in plans.items()}
-    for number in plans:
-        assert expected[number] == pytest.approx(used[number], rel=0.1)
-        assert plans[number]["measured_bytes"]["compile_peak"] > used[number] / 2
-    grown = used[2048] - used[512]
-    assert expected[2048] - expected[512] == pytest.approx(grown, rel=0.15)
+        done[name] = plan_of(folder), " ".join(out.split())
+    return done
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks are Linux's")
+def test_a_process_uses_what_was_expected_of_it(runs: dict[str, Any]) -> None:
+    expected, used = [], []
+    for plan, _ in runs.values():
+        expected.append(plan["predicted_bytes"]["total"])
+        used.append(plan["measured_bytes"]["peak"])
+        assert expected[-1] == pytest.approx(used[-1], rel=0.1)
+        assert plan["measured_bytes"]["compile_peak"] > used[0] / 2
+    assert expected[1] - expected[0] == pytest.approx(used[1] - used[0], rel=0.15)
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks are Linux's")
 def test_under_a_limit_the_largest_number_is_taken_that_keeps_it(
-    train_process: Train, tmp_path: Path
+    runs: dict[str, Any], train_process: Train, tmp_path: Path
 ) -> None:
-    limit = ["--memory-limit", "900MB", "--max-envs", "100000"]
-    code, out, err = train_process(*WIDE, *limit, "--run-dir", tmp_path / "run")
-    assert code == 0, err
-    plan = plan_of(tmp_path / "run")
+    plan, out = runs["limited"]
     assert plan["num_envs"] > 2048
     assert 0.8 * 900e6 < plan["measured_bytes"]["peak"] < 900e6
-    assert "--memory-limit 0.9 GB" in " ".join(out.split())
+    assert "--memory-limit 0.9 GB" in out
     code, _, err = train_process(*WIDE, "--memory-limit", "100MB", "--run-dir", tmp_path / "no")
     assert code == 2
     assert "give at least --memory-limit" in err
