@@ -160,8 +160,10 @@ class JoystickConfig:
     """Size at which the policy sees the gait's clock while it is told to stand still: 1 is as ever,
     0 is not at all."""
     recovery_speed: float = 0.0
-    """Horizontal base speed, m/s, from which a robot that is told to stand, and did for a while, is
-    paid for stepping: a push has set it off. 0 never pays for that."""
+    """Horizontal base speed, m/s, from which a robot that is told to stand is paid for stepping: a
+    push has set it off. 0 never pays for that."""
+    recovery_after_s: float = 2.0
+    """Seconds of an episode from which that counts: who has just begun falls, not stumbles."""
     push_speed: float = 1.2
     """Largest sudden change of the base's horizontal velocity, m/s; 0 for none."""
     push_interval_s: float = 5.0

@@ -28,10 +28,6 @@ CONTACT_FORCE = 1.0
 """N: a foot that carries more than this is on the ground."""
 
 
-_PUSHED_S = 2.0
-"""s of an episode after which a robot that moves though told to stand has been pushed."""
-
-
 class JoystickState(NamedTuple):
     """What the task remembers between control steps."""
 
@@ -234,7 +230,7 @@ def _is_to_stand(c: JoystickConfig, command: Array, physics: PhysState) -> Array
     if c.recovery_speed == 0.0:
         return told
     off = jnp.linalg.norm(physics.qvel[:2]) >= c.recovery_speed
-    return told & ~(off & (physics.time > _PUSHED_S))
+    return told & ~(off & (physics.time >= c.recovery_after_s))
 
 
 def _advance(
