@@ -139,7 +139,11 @@ def test_bad_arguments_are_one_line_and_exit_code_2(
 
 
 def test_ctrl_c_ends_it_and_what_it_has_started(plain: None, tmp_path: Path) -> None:
-    code = "import sys; from jaxrl_hw.doctor import main; sys.exit(main())"
+    # a shell has what it starts in the background ignore the signal; here it is to count
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from jaxrl_hw.doctor import main; sys.exit(main())"
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", code, "--run-dir", str(tmp_path / "runs")],
         env={**os.environ, "TMPDIR": str(tmp_path)},
