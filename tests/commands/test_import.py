@@ -7,9 +7,9 @@ import sys
 
 CODE = """
 import sys, time
-began = time.process_time()
+began = time.perf_counter()
 import jaxrl_hw
-seconds = time.process_time() - began
+seconds = time.perf_counter() - began
 heavy = {"jax", "jaxlib", "mujoco", "flax", "orbax"} & set(sys.modules)
 print(seconds, sorted(heavy), jaxrl_hw.Config().robot, "jax" in sys.modules)
 """

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +40,9 @@ def test_the_compiler_is_asked_once_and_its_figures_are_kept(tmp_path: Path) -> 
     command = [sys.executable, "-m", "jaxrl_hw.plan", *CARTPOLE]
     seconds = []
     for _ in range(2):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        began = time.monotonic()
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-        seconds.append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before)
+        seconds.append(time.monotonic() - began)
         said = " ".join(done.stdout.split())
         assert "(the compiler's figures)" in said
         assert "too late" not in said

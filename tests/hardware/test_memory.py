@@ -26,10 +26,10 @@ def test_the_peak_of_a_process_remembers_what_was_freed():
 
 def test_reading_is_cheap():
     watch = MemoryWatch("cpu")
-    began = time.process_time()
+    began = time.perf_counter()
     for _ in range(20):
         watch.read()
-    assert (time.process_time() - began) / 20 < 0.005
+    assert (time.perf_counter() - began) / 20 < 0.005
 
 
 class Device:
