@@ -92,6 +92,8 @@ class JoystickReward:
     """Per foot: 1 where contact agrees with the phase's stance or swing."""
     slip: float = -0.3
     """Squared horizontal speed of feet in contact, (m/s)^2."""
+    landing: float = 0.0
+    """Squared speed, (m/s)^2, at which feet within 3 cm of where they stand come down."""
     vertical_velocity: float = -1.0
     """Squared vertical velocity of the base, (m/s)^2."""
     roll_pitch_rate: float = -0.1
@@ -120,6 +122,22 @@ class JoystickReward:
     """1 in every step that is not a fall."""
     fall: float = -2.0
     """1 in the step of a fall; paid once, not per second."""
+
+
+@dataclass(frozen=True)
+class JoystickLater:
+    """What counts from one iteration of a run on, in place of the settings of the same names: a
+    robot that has yet to learn to walk is asked for less."""
+
+    iteration: int = 0
+    """The iteration; counted from the run's start, not from its goal. 0: never."""
+    zero_command: float = 0.25
+    """Probability that a new command is to stand still."""
+    recovery_speed: float = 0.4
+    """Horizontal base speed, m/s, from which a robot that is told to stand is paid for stepping."""
+    power: float = -0.008
+    """Weight of the reward term of that name, as the next one."""
+    landing: float = -5.0
 
 
 @dataclass(frozen=True)
@@ -162,7 +180,7 @@ class JoystickConfig:
     recovery_speed: float = 0.0
     """Horizontal base speed, m/s, from which a robot that is told to stand is paid for stepping: a
     push has set it off. 0 never pays for that."""
-    recovery_after_s: float = 2.0
+    recovery_after_s: float = 0.0
     """Seconds of an episode from which that counts: who has just begun falls, not stumbles."""
     push_speed: float = 1.2
     """Largest sudden change of the base's horizontal velocity, m/s; 0 for none."""
@@ -196,6 +214,7 @@ class JoystickConfig:
     start_velocity: float = 0.3
     """Largest base velocity at the start, m/s and rad/s."""
     reward: JoystickReward = field(default_factory=JoystickReward)
+    later: JoystickLater = field(default_factory=JoystickLater)
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,8 @@ def _tyro(argv: list[str], base: Config, prog: str, about: str) -> Config:
     for word in argv:
         name = word.split("=")[0]
         if name.startswith("--") and name not in known:
-            raise UserError(f'unknown flag "{name}"{suggest(name, known)}; --help lists them all')
+            hint = suggest(name, known) or ";"
+            raise UserError(f'unknown flag "{name}"{hint} --help lists them all')
     if {"--help", "-h"} & set(argv):
         tyro.cli(Config, args=argv, default=base, prog=prog, description=f"{about} {_CONFIG}")
     said = io.StringIO()

@@ -11,7 +11,9 @@ BEFORE = {
     "joystick.standing_clock": 1.0,
     "joystick.swing_exponent": 1.0,
     "joystick.recovery_speed": 0.0,
+    "joystick.later": {"iteration": 0},
     "joystick.reward.velocity_fine": 0.0,
+    "joystick.reward.landing": 0.0,
 }
 """What was so before there was a setting for it, whatever a preset says today."""
 RETIRED = {"joystick.ease_in": 0, "joystick.ease_from": None, "joystick.pause_clock": False}

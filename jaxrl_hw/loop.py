@@ -103,13 +103,13 @@ def compile_train_step(
       options: XLA's compiler options, by name.
     """
     collect_half, update_half = _halves(env, algorithm)
-    _, batch, _ = jax.eval_shape(collect_half, state.learner, state.env_state, state.key)
+    _, batch, _ = jax.eval_shape(collect_half, *_collected_from(state, state.key))
     with ThreadPoolExecutor(2) as threads:
         updating = threads.submit(
             lambda: update_half.lower(state.learner, batch, state.key).compile(options)
         )
         collecting = threads.submit(
-            lambda: collect_half.lower(state.learner, state.env_state, state.key).compile(options)
+            lambda: collect_half.lower(*_collected_from(state, state.key)).compile(options)
         )
         collect, update = collecting.result(), updating.result()
     return CompiledStep(_compose(env, algorithm, collect, update), collect, update, batch)
@@ -120,15 +120,20 @@ def compile_update(
 ) -> tuple[Any, Batch]:
     """The second half alone, as `compile_train_step` makes it, and the form of its batch."""
     collect_half, update_half = _halves(env, algorithm)
-    _, batch, _ = jax.eval_shape(collect_half, state.learner, state.env_state, state.key)
+    _, batch, _ = jax.eval_shape(collect_half, *_collected_from(state, state.key))
     return update_half.lower(state.learner, batch, state.key).compile(options), batch
 
 
 def _halves(env: Env, algorithm: Algorithm) -> tuple[Any, Any]:
-    def collecting(learner: Learner, envs: Any, key: Array) -> Any:
-        return collect(env, algorithm, learner, envs, key)
+    def collecting(learner: Learner, envs: Any, key: Array, iteration: Array) -> Any:
+        return collect(env, algorithm, learner, envs, key, iteration)
 
     return jax.jit(collecting, donate_argnums=1), jax.jit(algorithm.update)
+
+
+def _collected_from(state: TrainState, key: Array) -> tuple[Learner, Any, Array, Array]:
+    """What the first half takes of a state, and its key."""
+    return state.learner, state.env_state, key, state.iteration
 
 
 def _compose(env: Env, algorithm: Algorithm, collect_half: Any, update_half: Any) -> TrainStep:
@@ -136,7 +141,7 @@ def _compose(env: Env, algorithm: Algorithm, collect_half: Any, update_half: Any
 
     def train_step(state: TrainState) -> tuple[TrainState, Metrics]:
         key, key_collect, key_update = jax.random.split(state.key, 3)
-        envs, batch, seen = collect_half(state.learner, state.env_state, key_collect)
+        envs, batch, seen = collect_half(*_collected_from(state, key_collect))
         learner, learned = update_half(state.learner, batch, key_update)
         steps = add_steps(state.env_steps, count)
         after = state._replace(

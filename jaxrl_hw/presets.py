@@ -10,7 +10,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jaxrl_hw.config import Config, JoystickConfig, JoystickReward, NetConfig, PPOConfig
+from jaxrl_hw.config import (
+    Config,
+    JoystickConfig,
+    JoystickLater,
+    JoystickReward,
+    NetConfig,
+    PPOConfig,
+)
 from jaxrl_hw.errors import unknown
 from jaxrl_hw.robots import get_robot
 
@@ -88,8 +95,8 @@ def _joystick(robot: str, feet: int) -> JoystickConfig:
             config,
             self_collision=False,  # as in its source, where only soles have shapes that collide
             vx=(-1.2, 1.2),  # at the edge of what is drawn it is slower than told
-            zero_command=0.25,  # pushed, who stands falls first
-            recovery_speed=0.4,
+            # it walks by then; pushed, who stands falls first, and landing takes the most power
+            later=JoystickLater(iteration=800, power=-0.012),
             push_speed=1.5,
             swing_height=0.085,
             standing_clock=0.25,  # else it steps in place

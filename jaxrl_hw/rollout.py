@@ -22,7 +22,8 @@ class Env(NamedTuple):
     """N environments of one task on one engine, as pure functions.
 
     reset(key) -> EnvState, every leaf [N, ...]
-    step(state, action [N, A], key) -> (EnvState, Transition), every leaf [N, ...]
+    step(state, action [N, A], key, iteration int32 []) -> (EnvState, Transition), every leaf
+        [N, ...]; the iteration counts for tasks that change over a run, and is 0 if left out
     """
 
     name: str
@@ -34,7 +35,7 @@ class Env(NamedTuple):
     control_dt: float  # s
     symmetry: Symmetry | None
     reset: Callable[[Array], Any]
-    step: Callable[[Any, Array, Array], tuple[Any, Transition]]
+    step: Callable[..., tuple[Any, Transition]]
     guide: Callable[[], Callable[[Array], tuple[Array, Array]]] | None = None
     pause: Pause | None = None
     host_bytes: int = 0  # what the engine keeps outside JAX
@@ -57,8 +58,11 @@ def make_vector_env(task: Task, physics: Physics, num_envs: int) -> Env:
         stagger = jax.vmap(lambda s, k: episode.stagger(task, s, k))
         return stagger(state, jax.random.split(key_stagger, num_envs))
 
-    def step(state: EnvState, action: Array, key: Array) -> tuple[EnvState, Transition]:
-        one = jax.vmap(lambda s, a, k: episode.step(task, physics, s, a, k))
+    def step(
+        state: EnvState, action: Array, key: Array, iteration: Array | None = None
+    ) -> tuple[EnvState, Transition]:
+        now = task if task.at is None or iteration is None else task.at(iteration)
+        one = jax.vmap(lambda s, a, k: episode.step(now, physics, s, a, k))
         return one(state, action, jax.random.split(key, num_envs))
 
     return Env(
@@ -85,14 +89,22 @@ def init_rollout(env: Env, key: Array) -> RolloutState:
 
 
 def collect(
-    env: Env, algorithm: Algorithm, learner: Learner, state: RolloutState, key: Array
+    env: Env,
+    algorithm: Algorithm,
+    learner: Learner,
+    state: RolloutState,
+    key: Array,
+    iteration: Array,
 ) -> tuple[RolloutState, Batch, Metrics]:
-    """Act in every environment for `algorithm.unroll` control steps. Consumes key."""
+    """Act in every environment for `algorithm.unroll` control steps. Consumes key.
+
+    iteration: int32 [], of the run.
+    """
 
     def step(envs: Any, key: Array) -> tuple[Any, Any]:
         key_act, key_step = jax.random.split(key)
         action, extras = algorithm.act(learner, envs.obs, key_act)
-        after, moved = env.step(envs, action, key_step)
+        after, moved = env.step(envs, action, key_step, iteration)
         return after, (envs.obs, action, extras, moved)
 
     keys = jax.random.split(key, algorithm.unroll)

@@ -58,7 +58,11 @@ AT_LEAST = {
     "joystick.episode_s": 0.1,
     "joystick.push_interval_s": 0.1,
     "joystick.noise": 0.0,
+    "joystick.recovery_speed": 0.0,
+    "joystick.later.iteration": 0,
+    "joystick.later.recovery_speed": 0.0,
     "joystick.velocity_sigma": 1e-6,
+    "joystick.velocity_fine_sigma": 1e-6,
     "joystick.yaw_sigma": 1e-6,
     "joystick.height_sigma": 1e-9,
     "cartpole.episode_s": 0.1,
@@ -68,6 +72,7 @@ AT_MOST = {
     "ppo.gamma": 1.0,
     "ppo.gae_lambda": 1.0,
     "joystick.zero_command": 1.0,
+    "joystick.later.zero_command": 1.0,
     "joystick.swing_fraction": 0.95,
     "joystick.standing_clock": 1.0,
 }
@@ -171,8 +176,8 @@ def _check_task(config: Config) -> None:
 
 def _check_ranges(config: Config) -> None:
     """Every pair of numbers is a range, low first; every number is finite."""
-    for part in ("joystick", "cartpole", "ppo", "net"):
-        group = getattr(config, part)
+    for part in ("joystick", "joystick.later", "cartpole", "ppo", "net"):
+        group = value_at(config, part)
         for field in dataclasses.fields(group):
             got, name = getattr(group, field.name), flag(f"{part}.{field.name}")
             numbers = got if isinstance(got, tuple) else (got,)

@@ -59,6 +59,9 @@ class Task(NamedTuple):
     policy may be fitted to before it learns."""
     pause: Pause | None = None
     """What a policy is not to look at while it is told to stand still."""
+    at: Callable[[Array], Task] | None = None
+    """The task as it is in an iteration int32 [] of a run, for one that changes over it; all but
+    its functions stays. The task itself is as at the start."""
     stagger: bool = False
     """Start a run's first episodes somewhere along the time limit. For tasks that end by the time
     limit alone: their environments would all end in the same iteration. Where falls end episodes

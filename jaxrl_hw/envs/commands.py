@@ -8,6 +8,7 @@ import numpy as np
 from jax import Array
 
 from jaxrl_hw.config import JoystickConfig
+from jaxrl_hw.physics.api import PhysState
 
 STANDING_SPEED = 0.05
 """A command slower than this (m/s, rad/s, as a norm) is to stand still."""
@@ -40,3 +41,9 @@ def draw_normalized(c: JoystickConfig, key: Array) -> tuple[Array, Array]:
 def is_standing(command: Array) -> Array:
     """Whether a command [3] is to stand still."""
     return jnp.linalg.norm(command) < STANDING_SPEED
+
+
+def is_to_stand(c: JoystickConfig, command: Array, physics: PhysState) -> Array:
+    """Whether a robot is to stand still: its command [3] says so, and no push has set it off."""
+    off = (c.recovery_speed > 0.0) & (jnp.linalg.norm(physics.qvel[:2]) >= c.recovery_speed)
+    return is_standing(command) & ~(off & (physics.time >= c.recovery_after_s))

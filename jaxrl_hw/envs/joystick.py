@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from jaxrl_hw.config import JoystickConfig
-from jaxrl_hw.envs import commands, gait, geometry, observations, randomize, rewards
+from jaxrl_hw.envs import commands, gait, geometry, later, observations, randomize, rewards
 from jaxrl_hw.envs.api import Outcome, Start, Task
 from jaxrl_hw.envs.layout import Legged, legged_layout
 from jaxrl_hw.pause import Pause
@@ -77,7 +77,14 @@ def make(config: JoystickConfig, robot: Any, model: Any) -> Task:
         robot.control_dt,
     )
     joints, feet = len(t.body.home), len(robot.feet)
-    obs_size, critic_size = observations.sizes(joints, feet)
+    task = _task(t, *observations.sizes(joints, feet))
+    if not config.later.iteration:
+        return task
+    return task._replace(at=lambda iteration: _in_force(t, task, iteration))
+
+
+def _task(t: _Joystick, obs_size: int, critic_size: int) -> Task:
+    config, joints = t.config, len(t.body.home)
     return Task(
         name="joystick",
         obs_size=obs_size,
@@ -85,14 +92,22 @@ def make(config: JoystickConfig, robot: Any, model: Any) -> Task:
         action_size=joints,
         episode_steps=round(config.episode_s / t.dt),
         fields=randomize.FIELDS,
-        symmetry=_symmetry(robot),
+        symmetry=_symmetry(t.robot),
         pause=_pause(config, joints),
         reset=lambda key: _reset(t, key),
         control=lambda state, action: _target(t, action),
         outcome=lambda *args: _outcome(t, *args),
         guide=lambda: gait.stepping_in_place(
-            config, robot, model, t.body, lambda key: commands.draw_normalized(config, key)
+            config, t.robot, t.model, t.body, lambda key: commands.draw_normalized(config, key)
         ),
+    )
+
+
+def _in_force(t: _Joystick, task: Task, iteration: Array) -> Task:
+    """The task as it is in an iteration [] of a run."""
+    now = t._replace(config=later.in_force(t.config, iteration))
+    return task._replace(
+        reset=lambda key: _reset(now, key), outcome=lambda *args: _outcome(now, *args)
     )
 
 
@@ -191,7 +206,7 @@ def _signals(
     torque = jnp.clip(
         b.kp * (_target(t, action) - joint) - b.kd * joint_velocity, -b.torque_limit, b.torque_limit
     )
-    standing = _is_to_stand(c, state.command, physics)
+    standing = commands.is_to_stand(c, state.command, physics)
     stance, swing_height = gait.wanted(c, t.robot, state.phase, standing)
     fell = (physics.qpos[2] < t.robot.fall_height) | (-gravity[2] < np.cos(c.fall_tilt))
     return rewards.Signals(
@@ -210,6 +225,7 @@ def _signals(
         posture=jnp.asarray(t.robot.posture, jnp.float32),
         foot_height=sensordata[b.foot_pos[:, 2]] - b.foot_rest,
         foot_speed=jnp.linalg.norm(sensordata[b.foot_vel[:, :2]], axis=-1),
+        foot_sinking=jnp.maximum(-sensordata[b.foot_vel[:, 2]], 0.0),
         contact=sensordata[b.foot_force] > CONTACT_FORCE,
         stance=stance,
         swing_height=swing_height,
@@ -219,18 +235,6 @@ def _signals(
         yaw_sigma=c.yaw_sigma,
         height_sigma=c.height_sigma,
     )
-
-
-def _is_to_stand(c: JoystickConfig, command: Array, physics: PhysState) -> Array:
-    """Whether the robot is to stand still: it is told to, and no push has set it off.
-
-    One that has only just begun is falling rather than pushed, and is to learn to stand.
-    """
-    told = commands.is_standing(command)
-    if c.recovery_speed == 0.0:
-        return told
-    off = jnp.linalg.norm(physics.qvel[:2]) >= c.recovery_speed
-    return told & ~(off & (physics.time >= c.recovery_after_s))
 
 
 def _advance(

@@ -11,6 +11,9 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
+LANDING = 0.03
+"""m: a foot that sinks below this is about to land."""
+
 
 class Signals(NamedTuple):
     """What a control step did, in SI units."""
@@ -30,6 +33,7 @@ class Signals(NamedTuple):
     posture: Array  # [A] weights of the stay-near-home penalty
     foot_height: Array  # [F] m above where the foot stands
     foot_speed: Array  # [F] m/s, horizontal
+    foot_sinking: Array  # [F] m/s, downward
     contact: Array  # bool [F]
     stance: Array  # bool [F], the phase wants this foot down
     swing_height: Array  # [F] m, the phase wants this foot so high
@@ -69,6 +73,10 @@ def foot_contact(s: Signals) -> Array:
 
 def slip(s: Signals) -> Array:
     return jnp.sum(jnp.where(s.contact, s.foot_speed**2, 0.0))
+
+
+def landing(s: Signals) -> Array:
+    return jnp.sum(jnp.where(s.foot_height < LANDING, s.foot_sinking**2, 0.0))
 
 
 def vertical_velocity(s: Signals) -> Array:
@@ -136,6 +144,7 @@ TERMS: dict[str, Callable[[Signals], Array]] = {
         foot_height,
         foot_contact,
         slip,
+        landing,
         vertical_velocity,
         roll_pitch_rate,
         tilt,
@@ -161,12 +170,12 @@ def weighted(signals: Signals, weights: object, dt: float) -> dict[str, Array]:
 
     Args:
       signals: of one control step of one environment.
-      weights: an object with one number per term, a `JoystickReward`.
+      weights: an object with one number, or array [], per term: a `JoystickReward`.
       dt: control step, s.
     """
     parts = {}
     for name, term in TERMS.items():
-        weight = float(getattr(weights, name))
-        if weight:
+        weight = getattr(weights, name)
+        if isinstance(weight, Array) or weight:
             parts[name] = term(signals) * (weight if name in ONCE else weight * dt)
     return parts

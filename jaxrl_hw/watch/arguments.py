@@ -35,7 +35,8 @@ class OneLineParser(argparse.ArgumentParser):
         for word in words:
             name = word.split("=")[0]
             if name.startswith("--") and name != "--" and name not in known:
-                raise UserError(f'unknown flag "{name}"{suggest(name, known)}; --help lists them')
+                hint = suggest(name, known) or ";"
+                raise UserError(f'unknown flag "{name}"{hint} --help lists them')
         found, rest = self.parse_known_args(words)
         if rest:
             raise UserError(f'unexpected argument "{rest[0]}"; settings are given as --name value')

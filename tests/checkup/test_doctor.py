@@ -121,7 +121,7 @@ def test_a_check_that_raises_is_a_row_and_the_next_is_made() -> None:
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["--jsn"], 'unknown flag "--jsn"; did you mean "--json"?; --help lists them'),
+        (["--jsn"], 'unknown flag "--jsn"; did you mean "--json"? --help lists them'),
         (["--quick"], 'unknown flag "--quick"'),
         (["runs"], 'unexpected argument "runs"'),
         (["--run-dir"], "--run-dir: expected one argument"),

@@ -67,9 +67,10 @@ def test_a_run_from_before_a_setting_goes_on_as_it_was(tmp_path: Path) -> None:
     now = preset_config("g1_12dof")
     assert (now.joystick.self_collision, now.joystick.standing_clock) == (False, 0.25)
     joystick = asdict(now.joystick)
-    for name in ("self_collision", "standing_clock", "swing_exponent", "recovery_speed"):
+    since = ("self_collision", "standing_clock", "swing_exponent", "recovery_speed", "later")
+    for name in since:
         del joystick[name]
-    del joystick["reward"]["velocity_fine"]
+    del joystick["reward"]["velocity_fine"], joystick["reward"]["landing"]
     record = {"format": 1, "config": {**asdict(now), "joystick": joystick}}
     (tmp_path / "config.json").write_text(json.dumps(record))
     shutil.copytree(GOLDEN / "checkpoints", tmp_path / "checkpoints")
@@ -79,6 +80,7 @@ def test_a_run_from_before_a_setting_goes_on_as_it_was(tmp_path: Path) -> None:
         assert config.joystick.standing_clock == 1.0
         assert config.joystick.swing_exponent == 1.0
         assert config.joystick.recovery_speed == config.joystick.reward.velocity_fine == 0.0
+        assert config.joystick.later.iteration == 0
 
 
 def test_a_policy_file_with_a_setting_that_is_gone_is_opened(

@@ -364,7 +364,7 @@ def test_the_velocity_that_is_rewarded_is_the_commanded_one_in_the_base_frame() 
 def test_a_standing_robot_that_a_push_has_set_off_is_paid_for_stepping(
     speed: float, time: float, steps: bool
 ) -> None:
-    at = stage(config=replace(CALM, recovery_speed=0.4))
+    at = stage(config=replace(CALM, recovery_speed=0.4, recovery_after_s=2.0))
     qpos = np.array(at.model.key("home").qpos)
     qpos[7] += 0.2  # a joint off home costs who is to stand
     qvel = np.zeros(at.model.nv)

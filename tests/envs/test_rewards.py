@@ -26,6 +26,7 @@ SIGNALS = Signals(
     posture=jnp.array([0.0, 1.0, 2.0]),
     foot_height=jnp.array([0.01, 0.05]),
     foot_speed=jnp.array([0.3, 2.0]),
+    foot_sinking=jnp.array([0.2, 0.7]),
     contact=jnp.array([True, False]),
     stance=jnp.array([True, False]),
     swing_height=jnp.array([0.0, 0.08]),
@@ -42,6 +43,7 @@ BY_HAND = {
     "foot_height": 0.6065307,  # (0.01^2 + 0.03^2) / 0.002: exp(-0.5)
     "foot_contact": 2.0,  # one is to stand and does, one is to swing and does
     "slip": 0.09,  # 0.3^2; the fast foot is in the air
+    "landing": 0.04,  # 0.2^2; the other foot is 5 cm up
     "vertical_velocity": 0.09,
     "roll_pitch_rate": 0.05,  # 0.1^2 + 0.2^2
     "tilt": 0.36,
