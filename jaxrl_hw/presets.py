@@ -82,7 +82,7 @@ def _joystick(robot: str, feet: int) -> JoystickConfig:
             velocity=1.5,
             velocity_fine=1.5,
             velocity_error=-1.0,
-            yaw_rate=2.0,
+            yaw_rate=1.5,
             yaw_error=-0.25,
             foot_height=2.5,
             foot_contact=0.4,
@@ -96,7 +96,7 @@ def _joystick(robot: str, feet: int) -> JoystickConfig:
             self_collision=False,  # as in its source, where only soles have shapes that collide
             vx=(-1.2, 1.2),  # at the edge of what is drawn it is slower than told
             # it walks by then; pushed, who stands falls first, and landing takes the most power
-            later=JoystickLater(iteration=800, power=-0.012),
+            later=JoystickLater(iteration=800, power=-0.014),
             push_speed=1.5,
             swing_height=0.085,
             standing_clock=0.25,  # else it steps in place

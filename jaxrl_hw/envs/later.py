@@ -29,7 +29,9 @@ def in_force(config: JoystickConfig, iteration: Array) -> JoystickConfig:
         recovery_speed=one(config.recovery_speed, asked.recovery_speed),
         reward=replace(
             reward,
+            yaw_rate=one(reward.yaw_rate, asked.yaw_rate),
             power=one(reward.power, asked.power),
             landing=one(reward.landing, asked.landing),
+            alive=one(reward.alive, asked.alive),
         ),
     )
