@@ -14,8 +14,6 @@ BEFORE = {
     "joystick.later": {"iteration": 0},
     "joystick.reward.velocity_fine": 0.0,
     "joystick.reward.landing": 0.0,
-    "joystick.reward.calm_power": 0.0,
-    "joystick.calm_s": 0.0,
 }
 """What was so before there was a setting for it, whatever a preset says today."""
 RETIRED = {"joystick.ease_in": 0, "joystick.ease_from": None, "joystick.pause_clock": False}

@@ -137,7 +137,7 @@ def _reset(t: _Joystick, key: Array) -> Start:
     state = JoystickState(
         command=commands.draw(t.config, u[0:4]),
         command_left=_steps(t, u[4], t.config.resample_s),
-        push_left=_push_wait(t, u[5]) + jnp.round(t.config.calm_s / t.dt).astype(jnp.int32),
+        push_left=_push_wait(t, u[5]),
         phase=u[6],
         action=jnp.zeros(len(t.body.home)),
     )
@@ -229,7 +229,6 @@ def _signals(
         contact=sensordata[b.foot_force] > CONTACT_FORCE,
         stance=stance,
         swing_height=swing_height,
-        calm=(physics.time < c.calm_s) | (c.push_speed == 0.0),
         fell=fell,
         velocity_sigma=c.velocity_sigma,
         velocity_fine_sigma=c.velocity_fine_sigma,

@@ -37,7 +37,6 @@ class Signals(NamedTuple):
     contact: Array  # bool [F]
     stance: Array  # bool [F], the phase wants this foot down
     swing_height: Array  # [F] m, the phase wants this foot so high
-    calm: Array  # bool [], no push can have hit it yet
     fell: Array  # bool []
     velocity_sigma: float  # (m/s)^2
     velocity_fine_sigma: float  # (m/s)^2
@@ -77,8 +76,7 @@ def slip(s: Signals) -> Array:
 
 
 def landing(s: Signals) -> Array:
-    lands = (s.foot_height < LANDING) & s.calm
-    return jnp.sum(jnp.where(lands, s.foot_sinking**2, 0.0))
+    return jnp.sum(jnp.where(s.foot_height < LANDING, s.foot_sinking**2, 0.0))
 
 
 def vertical_velocity(s: Signals) -> Array:
@@ -111,10 +109,6 @@ def yaw_error(s: Signals) -> Array:
 
 def power(s: Signals) -> Array:
     return s.power
-
-
-def calm_power(s: Signals) -> Array:
-    return jnp.where(s.calm, s.power, 0.0)
 
 
 def torque(s: Signals) -> Array:
@@ -159,7 +153,6 @@ TERMS: dict[str, Callable[[Signals], Array]] = {
         velocity_error,
         yaw_error,
         power,
-        calm_power,
         torque,
         joint_limit,
         posture,

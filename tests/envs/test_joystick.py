@@ -377,19 +377,6 @@ def test_a_standing_robot_that_a_push_has_set_off_is_paid_for_stepping(
     assert less == steps, "both feet are down"
 
 
-@pytest.mark.parametrize(
-    ("push_speed", "time", "costs"), [(1.0, 4.9, True), (1.0, 5.1, False), (0.0, 5.1, True)]
-)
-def test_calm_power_is_charged_until_a_push_can_come(
-    push_speed: float, time: float, costs: bool
-) -> None:
-    reward = replace(CALM.reward, calm_power=-0.01)
-    at = stage(config=replace(CALM, push_speed=push_speed, calm_s=5.0, reward=reward))
-    out = at.see(**some_state(at), time=time)
-    charged = -0.01 * 0.02 * float(out.diagnostics["power"]) if costs else 0.0
-    assert float(out.rewards["calm_power"]) == pytest.approx(charged, rel=1e-5)
-
-
 def test_power_is_torque_times_joint_velocity() -> None:
     at = stage()
     state = some_state(at)

@@ -30,7 +30,6 @@ SIGNALS = Signals(
     contact=jnp.array([True, False]),
     stance=jnp.array([True, False]),
     swing_height=jnp.array([0.0, 0.08]),
-    calm=jnp.array(True),
     fell=jnp.array(True),
     velocity_sigma=0.25,
     velocity_fine_sigma=0.125,
@@ -53,7 +52,6 @@ BY_HAND = {
     "velocity_error": 0.5,
     "yaw_error": 0.3,
     "power": 80.0,
-    "calm_power": 80.0,
     "torque": 1.25,  # 0.5^2 + 1^2
     "joint_limit": 0.05,
     "posture": 0.22,  # 1 * 0.2^2 + 2 * 0.3^2
@@ -91,11 +89,6 @@ def test_a_swinging_foot_may_be_higher_than_its_curve_a_standing_one_may_not() -
 def test_a_foot_that_disagrees_with_the_gait_is_not_paid() -> None:
     for contact, feet in (((True, True), 1.0), ((False, True), 0.0)):
         assert float(TERMS["foot_contact"](SIGNALS._replace(contact=jnp.array(contact)))) == feet
-
-
-@pytest.mark.parametrize("term", ["calm_power", "landing"])
-def test_what_is_spent_on_a_push_is_free(term: str) -> None:
-    assert float(TERMS[term](SIGNALS._replace(calm=jnp.array(False)))) == 0.0
 
 
 def test_weights_are_per_second_and_a_fall_is_paid_once() -> None:
