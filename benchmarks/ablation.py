@@ -23,7 +23,7 @@ from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 GOOD = 0.2  # m/s
-SAVES = 16  # checkpoints per variant
+SAVES = 10  # checkpoints per variant
 
 VARIANTS: dict[str, tuple[str, list[str]]] = {
     "recipe": ("as it is", []),

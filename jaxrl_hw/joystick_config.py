@@ -66,7 +66,7 @@ class JoystickLater:
     iteration: int = 0
     """The iteration; counted from the run's start, not from its goal. 0: never."""
     zero_command: float = 0.25
-    """Probability that a new command is to stand still."""
+    """Probability that a new command is to stand still: pushed, who stands falls first."""
     recovery_speed: float = 0.4
     """Horizontal base speed, m/s, from which a robot that is told to stand is paid for stepping."""
     yaw_rate: float = 2.0
@@ -75,8 +75,8 @@ class JoystickLater:
     """Weight of that reward term: whoever falls learns nothing from dear power."""
     landing: float = -5.0
     """Weight of that reward term: soft landings are for who lifts its feet."""
-    alive: float = 2.9
-    """Weight of that reward term: being up has to pay more than the dearer power takes."""
+    fall: float = -5.0
+    """Weight of that reward term."""
 
 
 @dataclass(frozen=True)

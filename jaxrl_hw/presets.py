@@ -95,8 +95,7 @@ def _joystick(robot: str, feet: int) -> JoystickConfig:
             config,
             self_collision=False,  # as in its source, where only soles have shapes that collide
             vx=(-1.2, 1.2),  # at the edge of what is drawn it is slower than told
-            # it walks by then; pushed, who stands falls first, and landing takes the most power
-            later=JoystickLater(iteration=800, power=-0.014),
+            later=JoystickLater(iteration=800),  # it walks by then
             push_speed=1.5,
             swing_height=0.085,
             standing_clock=0.25,  # else it steps in place

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import jax.numpy as jnp
 from jax import Array
@@ -17,21 +17,17 @@ def in_force(config: JoystickConfig, iteration: Array) -> JoystickConfig:
     What changes is an array [] in place of a number, so that one compiled step does for all of a
     run.
     """
-    asked, reward = config.later, config.reward
-    late = iteration >= asked.iteration
+    late = iteration >= config.later.iteration
 
-    def one(before: float, after: float) -> Any:
-        return jnp.where(late, jnp.float32(after), jnp.float32(before))
+    def now(group: Any, names: tuple[str, ...]) -> Any:
+        """The group of settings with these as they are now."""
+        return replace(group, **{name: one(name, getattr(group, name)) for name in names})
 
-    return replace(
-        config,
-        zero_command=one(config.zero_command, asked.zero_command),
-        recovery_speed=one(config.recovery_speed, asked.recovery_speed),
-        reward=replace(
-            reward,
-            yaw_rate=one(reward.yaw_rate, asked.yaw_rate),
-            power=one(reward.power, asked.power),
-            landing=one(reward.landing, asked.landing),
-            alive=one(reward.alive, asked.alive),
-        ),
-    )
+    def one(name: str, before: float) -> Array:
+        return jnp.where(late, jnp.float32(getattr(config.later, name)), jnp.float32(before))
+
+    return cast(JoystickConfig, replace(now(config, _TASK), reward=now(config.reward, _REWARD)))
+
+
+_TASK = ("zero_command", "recovery_speed")
+_REWARD = ("yaw_rate", "power", "landing", "fall")

@@ -16,9 +16,7 @@ pytestmark = pytest.mark.usefixtures("quick_compile")
 
 N, TURN = 32, 5
 KEY = jax.random.key(3)
-ASKED = JoystickLater(
-    TURN, zero_command=1.0, recovery_speed=0.4, yaw_rate=4.5, power=-0.01, landing=-4.0, alive=0.1
-)
+ASKED = JoystickLater(TURN, 1.0, 0.4, yaw_rate=4.5, power=-0.01, landing=-4.0, fall=-9.0)
 FIRST = JoystickConfig(
     noise=0.0, push_speed=0.0, resample_s=(0.02, 0.02), zero_command=0.0, later=ASKED
 )
@@ -50,11 +48,18 @@ def test_rewards_weigh_as_asked_from_that_iteration_on(robots: Robots) -> None:
     for moved, weights in ((before, FIRST.reward), (after, ASKED)):
         paid = weights.power * 0.02 * moved.diagnostics["power"]
         np.testing.assert_allclose(moved.rewards["power"], paid, rtol=1e-5)
-        np.testing.assert_allclose(moved.rewards["alive"], weights.alive * 0.02, rtol=1e-5)
     threefold = 3.0 * before.rewards["yaw_rate"]
     np.testing.assert_allclose(after.rewards["yaw_rate"], threefold, rtol=1e-5)
     assert not np.any(before.rewards["landing"])
     assert np.any(after.rewards["landing"] < 0.0)
+
+
+def test_a_fall_costs_as_asked_from_that_iteration_on(robots: Robots) -> None:
+    physics = robots.start.physics
+    fallen = physics._replace(qpos=physics.qpos.at[:, 2].set(0.3))
+    start = robots.start._replace(physics=fallen)
+    for iteration, cost in ((TURN - 1, FIRST.reward.fall), (TURN, ASKED.fall)):
+        np.testing.assert_allclose(robots.step(iteration, start)[1].rewards["fall"], cost)
 
 
 def test_commands_are_drawn_as_asked_from_that_iteration_on(robots: Robots) -> None:
