@@ -14,6 +14,7 @@ BEFORE = {
     "joystick.later": {"iteration": 0},
     "joystick.reward.velocity_fine": 0.0,
     "joystick.reward.landing": 0.0,
+    "joystick.reward.walking_power": 0.0,
 }
 """What was so before there was a setting for it, whatever a preset says today."""
 RETIRED = {"joystick.ease_in": 0, "joystick.ease_from": None, "joystick.pause_clock": False}

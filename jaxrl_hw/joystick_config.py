@@ -27,7 +27,8 @@ class JoystickReward:
     slip: float = -0.3
     """Squared horizontal speed of feet in contact, (m/s)^2."""
     landing: float = 0.0
-    """Squared speed, (m/s)^2, at which feet within 3 cm of where they stand come down."""
+    """Squared speed, (m/s)^2, at which feet within 3 cm of where they stand come down; of robots
+    that are not told to stand."""
     vertical_velocity: float = -1.0
     """Squared vertical velocity of the base, (m/s)^2."""
     roll_pitch_rate: float = -0.1
@@ -44,6 +45,8 @@ class JoystickReward:
     """|yaw rate - command|, rad/s."""
     power: float = -0.002
     """Mechanical power, W: the sum over joints of |torque * velocity|."""
+    walking_power: float = 0.0
+    """The same, W, of robots that are not told to stand."""
     torque: float = 0.0
     """Squared motor torque as a fraction of its limit, summed over joints."""
     joint_limit: float = -5.0
@@ -71,7 +74,7 @@ class JoystickLater:
     """Horizontal base speed, m/s, from which a robot that is told to stand is paid for stepping."""
     yaw_rate: float = 2.0
     """Weight of that reward term."""
-    power: float = -0.012
+    walking_power: float = -0.01
     """Weight of that reward term: whoever falls learns nothing from dear power."""
     landing: float = -5.0
     """Weight of that reward term: soft landings are for who lifts its feet."""

@@ -30,4 +30,4 @@ def in_force(config: JoystickConfig, iteration: Array) -> JoystickConfig:
 
 
 _TASK = ("zero_command", "recovery_speed")
-_REWARD = ("yaw_rate", "power", "landing", "fall")
+_REWARD = ("yaw_rate", "walking_power", "landing", "fall")

@@ -11,6 +11,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
+from jaxrl_hw.envs.commands import is_standing
+
 LANDING = 0.03
 """m: a foot that sinks below this is about to land."""
 
@@ -76,7 +78,13 @@ def slip(s: Signals) -> Array:
 
 
 def landing(s: Signals) -> Array:
-    return jnp.sum(jnp.where(s.foot_height < LANDING, s.foot_sinking**2, 0.0))
+    lands = (s.foot_height < LANDING) & _is_to_walk(s)
+    return jnp.sum(jnp.where(lands, s.foot_sinking**2, 0.0))
+
+
+def _is_to_walk(s: Signals) -> Array:
+    # who is told to stand and was pushed may spend what it takes
+    return ~is_standing(s.command)
 
 
 def vertical_velocity(s: Signals) -> Array:
@@ -109,6 +117,10 @@ def yaw_error(s: Signals) -> Array:
 
 def power(s: Signals) -> Array:
     return s.power
+
+
+def walking_power(s: Signals) -> Array:
+    return jnp.where(_is_to_walk(s), s.power, 0.0)
 
 
 def torque(s: Signals) -> Array:
@@ -153,6 +165,7 @@ TERMS: dict[str, Callable[[Signals], Array]] = {
         velocity_error,
         yaw_error,
         power,
+        walking_power,
         torque,
         joint_limit,
         posture,

@@ -55,7 +55,10 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
             "--joystick.later.zero-command must be from 0 to 1",
         ),
         (["--joystick.later.iteration", "-1"], "--joystick.later.iteration must be at least 0"),
-        (["--joystick.later.power", "nan"], "--joystick.later.power must be a finite number"),
+        (
+            ["--joystick.later.walking-power", "nan"],
+            "--joystick.later.walking-power must be a finite number",
+        ),
         (["--timestep", "0.003"], "--timestep must divide the control step of 0.02 s, got 0.003"),
         (["--cartpole.pole-mass", "1.1", "0.9"], "must be a range, low first"),
         (["fast"], 'unexpected argument "fast"'),

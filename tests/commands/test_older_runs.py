@@ -70,7 +70,8 @@ def test_a_run_from_before_a_setting_goes_on_as_it_was(tmp_path: Path) -> None:
     since = ("self_collision", "standing_clock", "swing_exponent", "recovery_speed", "later")
     for name in since:
         del joystick[name]
-    del joystick["reward"]["velocity_fine"], joystick["reward"]["landing"]
+    for name in ("velocity_fine", "landing", "walking_power"):
+        del joystick["reward"][name]
     record = {"format": 1, "config": {**asdict(now), "joystick": joystick}}
     (tmp_path / "config.json").write_text(json.dumps(record))
     shutil.copytree(GOLDEN / "checkpoints", tmp_path / "checkpoints")

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("quick_compile")
 
 N, TURN = 32, 5
 KEY = jax.random.key(3)
-ASKED = JoystickLater(TURN, 1.0, 0.4, yaw_rate=4.5, power=-0.01, landing=-4.0, fall=-9.0)
+ASKED = JoystickLater(TURN, 1.0, 0.4, yaw_rate=4.5, walking_power=-0.01, landing=-4.0, fall=-9.0)
 FIRST = JoystickConfig(
     noise=0.0, push_speed=0.0, resample_s=(0.02, 0.02), zero_command=0.0, later=ASKED
 )
@@ -45,9 +45,10 @@ def test_rewards_weigh_as_asked_from_that_iteration_on(robots: Robots) -> None:
     _, before = robots.step(TURN - 1)
     _, after = robots.step(TURN)
     np.testing.assert_array_equal(before.diagnostics["power"], after.diagnostics["power"])
-    for moved, weights in ((before, FIRST.reward), (after, ASKED)):
-        paid = weights.power * 0.02 * moved.diagnostics["power"]
-        np.testing.assert_allclose(moved.rewards["power"], paid, rtol=1e-5)
+    assert not np.any(before.rewards["walking_power"])
+    walks = np.linalg.norm(robots.start.task.command, axis=-1) > 0.0
+    paid = ASKED.walking_power * 0.02 * after.diagnostics["power"] * walks
+    np.testing.assert_allclose(after.rewards["walking_power"], paid, rtol=1e-5)
     threefold = 3.0 * before.rewards["yaw_rate"]
     np.testing.assert_allclose(after.rewards["yaw_rate"], threefold, rtol=1e-5)
     assert not np.any(before.rewards["landing"])

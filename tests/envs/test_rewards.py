@@ -52,6 +52,7 @@ BY_HAND = {
     "velocity_error": 0.5,
     "yaw_error": 0.3,
     "power": 80.0,
+    "walking_power": 80.0,
     "torque": 1.25,  # 0.5^2 + 1^2
     "joint_limit": 0.05,
     "posture": 0.22,  # 1 * 0.2^2 + 2 * 0.3^2
@@ -89,6 +90,11 @@ def test_a_swinging_foot_may_be_higher_than_its_curve_a_standing_one_may_not() -
 def test_a_foot_that_disagrees_with_the_gait_is_not_paid() -> None:
     for contact, feet in (((True, True), 1.0), ((False, True), 0.0)):
         assert float(TERMS["foot_contact"](SIGNALS._replace(contact=jnp.array(contact)))) == feet
+
+
+@pytest.mark.parametrize("term", ["walking_power", "landing"])
+def test_what_is_asked_of_walking_is_free_for_who_is_told_to_stand(term: str) -> None:
+    assert float(TERMS[term](SIGNALS._replace(command=jnp.zeros(3)))) == 0.0
 
 
 def test_weights_are_per_second_and_a_fall_is_paid_once() -> None:
