@@ -22,8 +22,7 @@ class Env(NamedTuple):
     """N environments of one task on one engine, as pure functions.
 
     reset(key) -> EnvState, every leaf [N, ...]
-    step(state, action [N, A], key, iteration int32 []) -> (EnvState, Transition), every leaf
-        [N, ...]; the iteration counts for tasks that change over a run, and is 0 if left out
+    step(state, action [N, A], key) -> (EnvState, Transition), every leaf [N, ...]
     """
 
     name: str
@@ -35,10 +34,13 @@ class Env(NamedTuple):
     control_dt: float  # s
     symmetry: Symmetry | None
     reset: Callable[[Array], Any]
-    step: Callable[..., tuple[Any, Transition]]
+    step: Callable[[Any, Array, Array], tuple[Any, Transition]]
     guide: Callable[[], Callable[[Array], tuple[Array, Array]]] | None = None
     pause: Pause | None = None
     host_bytes: int = 0  # what the engine keeps outside JAX
+    at: Callable[[Array], Env] | None = None
+    """The environments as they are in an iteration int32 [] of a run, where the task changes over
+    it; these here are as at the start."""
 
 
 class RolloutState(NamedTuple):
@@ -58,13 +60,11 @@ def make_vector_env(task: Task, physics: Physics, num_envs: int) -> Env:
         stagger = jax.vmap(lambda s, k: episode.stagger(task, s, k))
         return stagger(state, jax.random.split(key_stagger, num_envs))
 
-    def step(
-        state: EnvState, action: Array, key: Array, iteration: Array | None = None
-    ) -> tuple[EnvState, Transition]:
-        now = task if task.at is None or iteration is None else task.at(iteration)
-        one = jax.vmap(lambda s, a, k: episode.step(now, physics, s, a, k))
+    def step(state: EnvState, action: Array, key: Array) -> tuple[EnvState, Transition]:
+        one = jax.vmap(lambda s, a, k: episode.step(task, physics, s, a, k))
         return one(state, action, jax.random.split(key, num_envs))
 
+    at = task.at
     return Env(
         task.name,
         physics.engine,
@@ -79,6 +79,7 @@ def make_vector_env(task: Task, physics: Physics, num_envs: int) -> Env:
         task.guide,
         task.pause,
         physics.host_bytes[0] + num_envs * physics.host_bytes[1],
+        None if at is None else lambda iteration: make_vector_env(at(iteration), physics, num_envs),
     )
 
 
@@ -94,17 +95,18 @@ def collect(
     learner: Learner,
     state: RolloutState,
     key: Array,
-    iteration: Array,
+    iteration: Array | None = None,
 ) -> tuple[RolloutState, Batch, Metrics]:
     """Act in every environment for `algorithm.unroll` control steps. Consumes key.
 
-    iteration: int32 [], of the run.
+    iteration: int32 [], of the run; None: as at its start.
     """
+    now = env if env.at is None or iteration is None else env.at(iteration)
 
     def step(envs: Any, key: Array) -> tuple[Any, Any]:
         key_act, key_step = jax.random.split(key)
         action, extras = algorithm.act(learner, envs.obs, key_act)
-        after, moved = env.step(envs, action, key_step, iteration)
+        after, moved = now.step(envs, action, key_step)
         return after, (envs.obs, action, extras, moved)
 
     keys = jax.random.split(key, algorithm.unroll)

@@ -172,7 +172,7 @@ NOBODY = Learner(None, None, None)
 
 def gather(env: Env, unroll: int) -> Any:
     algorithm = still(unroll)
-    return jax.jit(lambda state, key: collect(env, algorithm, NOBODY, state, key, jnp.int32(0)))
+    return jax.jit(lambda state, key: collect(env, algorithm, NOBODY, state, key))
 
 
 def test_a_batch_is_time_first_and_each_step_follows_the_one_before(long: Env) -> None:

@@ -28,12 +28,13 @@ class Robots:
     def __init__(self) -> None:
         env = make_env(Config(robot="g1_12dof", physics="native", num_envs=N, joystick=FIRST))
         self.start = jax.jit(env.reset)(KEY)
-        self.stepped = jax.jit(env.step)
+        assert env.at is not None
+        self.stepped = jax.jit(lambda i, *args: env.at(i).step(*args))
 
     def step(self, iteration: int, state: Any = None) -> Any:
         action = 0.5 * jax.random.normal(KEY, (N, 12))
         state = self.start if state is None else state
-        return self.stepped(state, action, KEY, jnp.int32(iteration))
+        return self.stepped(jnp.int32(iteration), state, action, KEY)
 
 
 @pytest.fixture(scope="module")

@@ -193,12 +193,15 @@ def test_the_seed_decides_the_networks_and_the_environments(small: Trainer) -> N
     assert not same_bits(*poses)
 
 
-def test_the_environments_are_told_which_iteration_of_the_run_it_is(small: Trainer) -> None:
-    def step(state: Any, action: Any, key: Any, iteration: Any) -> Any:
-        after, moved = small.env.step(state, action, key)
-        return after, moved._replace(reward=jnp.full(8, iteration, jnp.float32))
+def test_the_environments_are_those_of_the_runs_iteration(small: Trainer) -> None:
+    def at(iteration: Any) -> Env:
+        def step(state: Any, action: Any, key: Any) -> Any:
+            after, moved = small.env.step(state, action, key)
+            return after, moved._replace(reward=jnp.full(8, iteration, jnp.float32))
 
-    train_step = make_train_step(small.env._replace(step=step), small.algorithm)
+        return small.env._replace(step=step)
+
+    train_step = make_train_step(small.env._replace(at=at), small.algorithm)
     state = small.fresh()._replace(iteration=jnp.int32(41))
     state, seen = train_step(state)
     _, then = train_step(state)
