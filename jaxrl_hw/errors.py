@@ -27,3 +27,9 @@ def unknown(kind: str, got: str, allowed: Iterable[str]) -> UserError:
     """The error for a name that is not one of `allowed`."""
     names = sorted(allowed)
     return UserError(f'unknown {kind} "{got}": known are {", ".join(names)}{suggest(got, names)}')
+
+
+def unknown_flag(name: str, known: Iterable[str]) -> UserError:
+    """The error for a flag `--name` that is not one of `known`."""
+    hint = suggest(name, known) or ";"
+    return UserError(f'unknown flag "{name}"{hint} --help lists them all')

@@ -13,7 +13,7 @@ from typing import Any
 
 from jaxrl_hw import settings
 from jaxrl_hw.config import Config
-from jaxrl_hw.errors import UserError, suggest
+from jaxrl_hw.errors import UserError, unknown_flag
 from jaxrl_hw.policies.opening import origin_of
 from jaxrl_hw.presets import preset_config
 from jaxrl_hw.robots import get_robot
@@ -127,8 +127,7 @@ def _tyro(argv: list[str], base: Config, prog: str, about: str) -> Config:
     for word in argv:
         name = word.split("=")[0]
         if name.startswith("--") and name not in known:
-            hint = suggest(name, known) or ";"
-            raise UserError(f'unknown flag "{name}"{hint} --help lists them all')
+            raise unknown_flag(name, known)
     if {"--help", "-h"} & set(argv):
         tyro.cli(Config, args=argv, default=base, prog=prog, description=f"{about} {_CONFIG}")
     said = io.StringIO()

@@ -108,6 +108,7 @@ def program(config: Config, hardware: Hardware) -> dict[str, Any]:
     told = settings.to_dict(config)
     shaping = {name: told[name] for name in _SHAPING}
     shaping["joystick"].pop("reward", None)
+    shaping["joystick"]["later"] = shaping["joystick"]["later"]["iteration"] > 0
     return {
         **shaping,
         "sources": _digest([get_robot(config.robot).mjcf, *_sources()]),

@@ -11,6 +11,7 @@ BEFORE = {
     "joystick.standing_clock": 1.0,
     "joystick.swing_exponent": 1.0,
     "joystick.recovery_speed": 0.0,
+    "joystick.recovery_after_s": 2.0,
     "joystick.later": {"iteration": 0},
     "joystick.reward.velocity_fine": 0.0,
     "joystick.reward.landing": 0.0,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from jaxrl_hw.errors import UserError, suggest
+from jaxrl_hw.errors import UserError, unknown_flag
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -35,8 +35,7 @@ class OneLineParser(argparse.ArgumentParser):
         for word in words:
             name = word.split("=")[0]
             if name.startswith("--") and name != "--" and name not in known:
-                hint = suggest(name, known) or ";"
-                raise UserError(f'unknown flag "{name}"{hint} --help lists them')
+                raise unknown_flag(name, known)
         found, rest = self.parse_known_args(words)
         if rest:
             raise UserError(f'unexpected argument "{rest[0]}"; settings are given as --name value')

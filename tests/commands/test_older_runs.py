@@ -67,8 +67,8 @@ def test_a_run_from_before_a_setting_goes_on_as_it_was(tmp_path: Path) -> None:
     now = preset_config("g1_12dof")
     assert (now.joystick.self_collision, now.joystick.standing_clock) == (False, 0.25)
     joystick = asdict(now.joystick)
-    since = ("self_collision", "standing_clock", "swing_exponent", "recovery_speed", "later")
-    for name in since:
+    since = ("self_collision", "standing_clock", "swing_exponent", "recovery_speed")
+    for name in (*since, "recovery_after_s", "later"):
         del joystick[name]
     for name in ("velocity_fine", "landing", "walking_power"):
         del joystick["reward"][name]
@@ -81,6 +81,7 @@ def test_a_run_from_before_a_setting_goes_on_as_it_was(tmp_path: Path) -> None:
         assert config.joystick.standing_clock == 1.0
         assert config.joystick.swing_exponent == 1.0
         assert config.joystick.recovery_speed == config.joystick.reward.velocity_fine == 0.0
+        assert config.joystick.recovery_after_s == 2.0, "a constant before it was a setting"
         assert config.joystick.later.iteration == 0
 
 
