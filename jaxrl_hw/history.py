@@ -9,10 +9,12 @@ from typing import Any
 BEFORE = {
     "joystick.self_collision": True,
     "joystick.standing_clock": 1.0,
+    "joystick.standing_clock_speed": 0.0,
     "joystick.swing_exponent": 1.0,
     "joystick.recovery_speed": 0.0,
     "joystick.recovery_after_s": 2.0,
     "joystick.later": {"iteration": 0},
+    "joystick.later.economy_iteration": 0,
     "joystick.reward.velocity_fine": 0.0,
     "joystick.reward.landing": 0.0,
     "joystick.reward.walking_power": 0.0,

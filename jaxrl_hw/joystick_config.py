@@ -68,9 +68,12 @@ class JoystickLater:
 
     iteration: int = 0
     """The iteration; counted from the run's start, not from its goal. 0: never."""
+    economy_iteration: int = 0
+    """The iteration from which `walking_power` and `landing` count: where power is dear, a robot
+    does not learn to recover from pushes. 0: with the rest."""
     zero_command: float = 0.25
     """Probability that a new command is to stand still: pushed, who stands falls first."""
-    recovery_speed: float = 0.4
+    recovery_speed: float = 0.3
     """Horizontal base speed, m/s, from which a robot that is told to stand is paid for stepping."""
     yaw_rate: float = 2.0
     """Weight of that reward term."""
@@ -119,6 +122,10 @@ class JoystickConfig:
     standing_clock: float = 1.0
     """Size at which the policy sees the gait's clock while it is told to stand still: 1 is as ever,
     0 is not at all."""
+    standing_clock_speed: float = 0.0
+    """Speed of a foot under the base along one axis, m/s, as gyro and joint rates tell it, from
+    which the policy sees all of the clock even so, and is paid for stepping by it: a push has set
+    the robot off. 0: never."""
     recovery_speed: float = 0.0
     """Horizontal base speed, m/s, from which a robot that is told to stand is paid for stepping: a
     push has set it off. 0 never pays for that."""

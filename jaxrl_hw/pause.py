@@ -11,22 +11,22 @@ if TYPE_CHECKING:  # policy files are looked at before jax is loaded
 
 
 class Pause(NamedTuple):
-    """Makes the clock's entries of an observation smaller as long as there is no command.
+    """Makes the clock's entries of an observation smaller as long as nothing calls for a step.
 
     A clock that runs on while the robot stands makes it step in place: a network can tell "exactly
     no command" from "slowly" only with difficulty, and a smaller clock easily. It is part of the
     policy, as normalization is, so what is observed stays as it is.
     """
 
-    calm: np.ndarray  # [O], an entry times this is within +-1 where it calls for no motion; or 0
+    motion: np.ndarray  # [O, K], an observation times this is within +-1 where it calls for none
     clock: np.ndarray  # [O], the part that is taken from the clock's entries, else 0
 
     def __call__(self, obs: Array) -> Array:
         """[..., O] -> [..., O]."""
-        calm = abs(obs * self.calm).max(axis=-1, keepdims=True) < 1.0
+        calm = abs(obs @ self.motion).max(axis=-1, keepdims=True) < 1.0
         return obs * (1.0 - self.clock * calm)
 
 
 def no_pause(size: int) -> Pause:
     """Leaves observations [..., size] as they are."""
-    return Pause(np.zeros(size, np.float32), np.zeros(size, np.float32))
+    return Pause(np.zeros((size, 1), np.float32), np.zeros(size, np.float32))

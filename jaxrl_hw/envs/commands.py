@@ -43,7 +43,13 @@ def is_standing(command: Array) -> Array:
     return jnp.linalg.norm(command) < STANDING_SPEED
 
 
-def is_to_stand(c: JoystickConfig, command: Array, physics: PhysState) -> Array:
-    """Whether a robot is to stand still: its command [3] says so, and no push has set it off."""
+def is_to_stand(c: JoystickConfig, command: Array, physics: PhysState, feet: Array) -> Array:
+    """Whether a robot is to stand still: its command [3] says so, and no push has set it off.
+
+    feet: [K] velocities of the feet under the base, m/s, as the policy can tell them: one that sees
+    all of the clock is to step by it.
+    """
     off = (c.recovery_speed > 0.0) & (jnp.linalg.norm(physics.qvel[:2]) >= c.recovery_speed)
+    if c.standing_clock_speed > 0.0:
+        off |= jnp.max(jnp.abs(feet)) >= c.standing_clock_speed
     return is_standing(command) & ~(off & (physics.time >= c.recovery_after_s))

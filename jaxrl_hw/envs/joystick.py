@@ -10,7 +10,16 @@ import numpy as np
 from jax import Array
 
 from jaxrl_hw.config import JoystickConfig
-from jaxrl_hw.envs import commands, gait, geometry, later, observations, randomize, rewards
+from jaxrl_hw.envs import (
+    commands,
+    gait,
+    geometry,
+    later,
+    observations,
+    odometry,
+    randomize,
+    rewards,
+)
 from jaxrl_hw.envs.api import Outcome, Start, Task
 from jaxrl_hw.envs.layout import Legged, legged_layout
 from jaxrl_hw.pause import Pause
@@ -45,6 +54,7 @@ class _Joystick(NamedTuple):
     robot: Any  # robots.RobotSpec
     model: Any  # mujoco.MjModel, host side
     body: Legged
+    feet_from_rates: np.ndarray  # [3 + A, 2 F]; see `odometry`
     at_home: PhysState
     home_sensordata: np.ndarray
     nominal: ModelParams
@@ -64,11 +74,13 @@ def make(config: JoystickConfig, robot: Any, model: Any) -> Task:
     Raises:
       UserError: the model lacks sensors or joints that the task reads.
     """
+    body = legged_layout(model, robot.feet, robot.soft_limit)
     t = _Joystick(
         config,
         robot,
         model,
-        legged_layout(model, robot.feet, robot.soft_limit),
+        body,
+        odometry.foot_velocities(model, robot.feet, body),
         state_at(model),
         sensordata_at(model),
         nominal_params(model, randomize.FIELDS),
@@ -93,7 +105,7 @@ def _task(t: _Joystick, obs_size: int, critic_size: int) -> Task:
         episode_steps=round(config.episode_s / t.dt),
         fields=randomize.FIELDS,
         symmetry=_symmetry(t.robot),
-        pause=_pause(config, joints),
+        pause=_pause(t),
         reset=lambda key: _reset(t, key),
         control=lambda state, action: _target(t, action),
         outcome=lambda *args: _outcome(t, *args),
@@ -116,10 +128,11 @@ def _target(t: _Joystick, action: Array) -> Array:
     return jnp.asarray(t.body.home) + jnp.asarray(t.robot.action_scale, jnp.float32) * action
 
 
-def _pause(config: JoystickConfig, joints: int) -> Pause | None:
-    if config.standing_clock == 1.0:
+def _pause(t: _Joystick) -> Pause | None:
+    c = t.config
+    if c.standing_clock == 1.0:
         return None
-    return observations.pause(joints, config.standing_clock)
+    return observations.pause(c.standing_clock, t.feet_from_rates, c.standing_clock_speed)
 
 
 def _symmetry(robot: Any) -> Symmetry | None:
@@ -132,7 +145,7 @@ def _symmetry(robot: Any) -> Symmetry | None:
 def _reset(t: _Joystick, key: Array) -> Start:
     key_params, key_pose, key_task, key_noise = jax.random.split(key, 4)
     params = randomize.draw_params(t.config, t.model, t.torso, t.floor, t.nominal, key_params)
-    physics = _start_pose(t, key_pose)
+    physics = randomize.draw_pose(t.config, t.body, t.at_home, key_pose)
     u = jax.random.uniform(key_task, (8,))
     state = JoystickState(
         command=commands.draw(t.config, u[0:4]),
@@ -144,24 +157,6 @@ def _reset(t: _Joystick, key: Array) -> Start:
     # the sensors of the home pose: feet on the floor, as they are but for the start's small offsets
     readings = _readings(t, state, params, physics, jnp.asarray(t.home_sensordata))
     return Start(physics, params, state, _observe(t, readings, key_noise))
-
-
-def _start_pose(t: _Joystick, key: Array) -> PhysState:
-    """The home pose with a random heading, joint offsets and base velocity. Consumes key."""
-    if not t.config.randomize:
-        return t.at_home
-    u = jax.random.uniform(key, (len(t.body.home) + 7,), minval=-1.0, maxval=1.0)
-    joints = jnp.clip(t.body.home + t.config.start_joint * u[7:], t.body.lower, t.body.upper)
-    qpos = (
-        t.at_home.qpos.at[3:7]
-        .set(geometry.yaw_quat(t.config.start_yaw * u[0]))
-        .at[t.body.qadr]
-        .set(joints)
-    )
-    # bent and stretched legs both fit above the floor
-    qpos = qpos.at[2].add(0.01 if t.config.start_joint else 0.0)
-    qvel = t.at_home.qvel.at[:6].set(t.config.start_velocity * u[1:7])
-    return t.at_home._replace(qpos=qpos, qvel=qvel)
 
 
 def _outcome(
@@ -206,7 +201,8 @@ def _signals(
     torque = jnp.clip(
         b.kp * (_target(t, action) - joint) - b.kd * joint_velocity, -b.torque_limit, b.torque_limit
     )
-    standing = commands.is_to_stand(c, state.command, physics)
+    feet = jnp.concatenate([physics.qvel[3:6], joint_velocity]) @ t.feet_from_rates
+    standing = commands.is_to_stand(c, state.command, physics, feet)
     stance, swing_height = gait.wanted(c, t.robot, state.phase, standing)
     fell = (physics.qpos[2] < t.robot.fall_height) | (-gravity[2] < np.cos(c.fall_tilt))
     return rewards.Signals(

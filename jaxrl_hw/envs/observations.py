@@ -79,13 +79,25 @@ def normalized_like(noise: Array, command: Array, phase: Array, size: Array) -> 
     return noise.at[6:9].set(command).at[-2:].set(jnp.sqrt(2.0) * size * clock)
 
 
-def pause(joints: int, standing_clock: float) -> Pause:
-    """The clock of a robot of so many joints, of that size while it is told to stand."""
+def pause(standing_clock: float, feet: np.ndarray, fastest: float) -> Pause:
+    """A clock that is seen smaller by a robot that stands.
+
+    Args:
+      standing_clock: its size while the command is to stand still and no foot is faster.
+      feet: [3 + A, K], rates of gyro and joints, rad/s -> velocities of the feet, m/s.
+      fastest: m/s; 0 for feet of any speed.
+    """
+    joints = len(feet) - 3
     size, _ = sizes(joints, 0)
-    calm, clock = np.zeros((2, size), np.float32)
-    calm[6:9] = 1.0 / (COMMAND_SCALE * STANDING_SPEED)
+    clock = np.zeros(size, np.float32)
     clock[-2:] = 1.0 - standing_clock
-    return Pause(calm, clock)
+    told = np.zeros((size, 3), np.float32)
+    told[6:9] = np.diag(1.0 / (COMMAND_SCALE * STANDING_SPEED))
+    moves = np.zeros((size, feet.shape[1]), np.float32)
+    moves[:3] = feet[:3] / GYRO_SCALE
+    moves[9 + joints : 9 + 2 * joints] = feet[3:] / JOINT_VELOCITY_SCALE
+    motion = [told, moves / fastest] if fastest > 0.0 else [told]
+    return Pause(np.concatenate(motion, axis=1, dtype=np.float32), clock)
 
 
 def observe(r: Readings, unit_noise: Array, scale: float) -> Observation:

@@ -16,7 +16,9 @@ import numpy as np
 from jax import Array
 
 from jaxrl_hw.config import JoystickConfig
-from jaxrl_hw.physics.api import ModelParams
+from jaxrl_hw.envs import geometry
+from jaxrl_hw.envs.layout import Legged
+from jaxrl_hw.physics.api import ModelParams, PhysState
 
 FIELDS = (
     "body_mass",
@@ -82,6 +84,27 @@ def draw_params(
         .at[floor, 0]
         .set(_between(u_rest[4], config.friction)),
     }
+
+
+def draw_pose(config: JoystickConfig, body: Legged, at_home: PhysState, key: Array) -> PhysState:
+    """The home pose with a random heading, joint offsets and base velocity. Consumes key.
+
+    Args:
+      config: how large each may be; `randomize=False` gives the home pose.
+      body: the robot's joints.
+      at_home: the home pose.
+      key: consumed.
+    """
+    if not config.randomize:
+        return at_home
+    u = jax.random.uniform(key, (len(body.home) + 7,), minval=-1.0, maxval=1.0)
+    joints = jnp.clip(body.home + config.start_joint * u[7:], body.lower, body.upper)
+    yaw = geometry.yaw_quat(config.start_yaw * u[0])
+    qpos = at_home.qpos.at[3:7].set(yaw).at[body.qadr].set(joints)
+    # bent and stretched legs both fit above the floor
+    qpos = qpos.at[2].add(0.01 if config.start_joint else 0.0)
+    qvel = at_home.qvel.at[:6].set(config.start_velocity * u[1:7])
+    return at_home._replace(qpos=qpos, qvel=qvel)
 
 
 def _between(unit: Array, bounds: tuple[float, float]) -> Array:

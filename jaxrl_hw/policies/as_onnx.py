@@ -53,8 +53,8 @@ def to_onnx(policy: PortablePolicy) -> bytes:
 def _nodes(policy: PortablePolicy, node: Any) -> list[Any]:
     """obs -> paused -> normalized -> layers -> action."""
     nodes = [
-        node("Mul", ["obs", "calm"], ["told"]),
-        node("Abs", ["told"], ["size"]),
+        node("MatMul", ["obs", "motion"], ["moves"]),
+        node("Abs", ["moves"], ["size"]),
         node("ReduceMax", ["size"], ["largest"], axes=[-1], keepdims=1),
         node("Less", ["largest", "one"], ["still"]),
         node("Cast", ["still"], ["stands"], to=_FLOAT),

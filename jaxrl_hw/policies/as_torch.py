@@ -28,14 +28,14 @@ def to_torchscript(policy: PortablePolicy) -> bytes:
     class Normalize(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.register_buffer("calm", a["calm"])
+            self.register_buffer("motion", a["motion"])
             self.register_buffer("clock", a["clock"])
             self.register_buffer("mean", a["mean"])
             self.register_buffer("scale", a["scale"])
 
         def forward(self, obs: Any) -> Any:
-            told = (obs * self.calm).abs().amax(dim=-1, keepdim=True)
-            obs = obs * (1.0 - self.clock * (told < 1.0))
+            moves = (obs @ self.motion).abs().amax(dim=-1, keepdim=True)
+            obs = obs * (1.0 - self.clock * (moves < 1.0))
             return ((obs - self.mean) / self.scale).clamp(-policy.clip, policy.clip)
 
     layers: list[Any] = [Normalize()]

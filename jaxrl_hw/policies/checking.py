@@ -39,7 +39,7 @@ def sample_observations(policy: PortablePolicy, count: int = COUNT, seed: int = 
     entry = rng.integers(policy.obs_size, size=len(odd))
     unit[odd, entry] = 1.5 * policy.clip * rng.choice([-1.0, 1.0], size=len(odd))
     seen = policy.mean + unit * policy.scale
-    seen[5::10, policy.calm > 0] = 0.0
+    seen[5::10, (policy.motion != 0.0).any(axis=1)] = 0.0
     return np.asarray(seen, np.float32)
 
 

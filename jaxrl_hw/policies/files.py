@@ -17,7 +17,7 @@ from jaxrl_hw.policies.portable import FORMAT, PortablePolicy
 from jaxrl_hw.policies.run_policy import ACTIVATIONS
 from jaxrl_hw.sessions.atomic import write_bytes
 
-_ARRAYS = ("calm", "clock", "mean", "scale", "clip", "seen", "log_std", "kernel0", "bias0")
+_ARRAYS = ("motion", "clock", "mean", "scale", "clip", "seen", "log_std", "kernel0", "bias0")
 _KINDS = {
     "robot": str,
     "task": str,
@@ -52,6 +52,8 @@ def load_policy(path: Path) -> PortablePolicy:
     meta = _meta(arrays, path)
     if meta["format"] == 1 and "mean" in arrays:  # from before policies could pause
         arrays |= no_pause(arrays["mean"].size)._asdict()
+    if meta["format"] == 2 and "calm" in arrays:
+        arrays["motion"] = np.diag(np.atleast_1d(arrays.pop("calm")))
     count = max(sum(name.startswith(kind) for name in arrays) for kind in ("kernel", "bias"))
     wanted = [*_ARRAYS, *(f"{kind}{i}" for i in range(count) for kind in ("kernel", "bias"))]
     missing = [name for name in dict.fromkeys(wanted) if name not in arrays]
@@ -62,7 +64,7 @@ def load_policy(path: Path) -> PortablePolicy:
         raise _foreign(path, f"it lacks {', '.join(missing[:4])}")
     _check(arrays, count, meta["activation"], path)
     return PortablePolicy(
-        arrays["calm"],
+        arrays["motion"],
         arrays["clock"],
         arrays["mean"],
         arrays["scale"],
@@ -124,8 +126,9 @@ def _check(arrays: dict[str, np.ndarray], count: int, activation: Any, path: Pat
     sizes = [arrays["mean"].size, *(arrays[f"bias{i}"].size for i in range(count))]
     flat: dict[str, tuple[int, ...]] = {"clip": (), "seen": ()}
     flat |= {name: (sizes[i + 1],) for i, name in enumerate(f"bias{i}" for i in range(count))}
-    flat |= dict.fromkeys(("calm", "clock", "mean", "scale"), (sizes[0],))
+    flat |= dict.fromkeys(("clock", "mean", "scale"), (sizes[0],))
     flat |= {"log_std": (sizes[-1],)}
+    flat |= {"motion": (sizes[0], max(1, arrays["motion"].shape[-1:][0]))}
     if shapes != list(pairwise(sizes)) or any(arrays[k].shape != v for k, v in flat.items()):
         raise _foreign(path, f"its layers do not fit together: {shapes}")
     if not all(np.isfinite(array).all() for array in arrays.values()):

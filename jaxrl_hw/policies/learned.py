@@ -34,7 +34,7 @@ def portable(config: Config, state: TrainState) -> PortablePolicy:
     task, _ = make_task(replace(config, physics="native"))
     pause = task.pause or no_pause(len(stats.mean))
     return PortablePolicy(
-        calm=pause.calm,
+        motion=pause.motion,
         clock=pause.clock,
         mean=_numbers(stats.mean),
         scale=_numbers(normalize.scale(stats)),
@@ -73,7 +73,7 @@ def as_function(policy: PortablePolicy) -> Callable[[Any], Array]:
     """The policy through the library's own networks: observations [..., O] -> actions [..., A]."""
     net = MLP(policy.widths, policy.action_size, policy.activation)
     params, stats = params_of(policy), stats_of(policy)
-    pause = Pause(policy.calm, policy.clock)
+    pause = Pause(policy.motion, policy.clock)
     act = jax.jit(lambda obs: net.apply(params, normalize.normalize(stats, pause(obs))))
     return lambda obs: jnp.asarray(act(jnp.asarray(obs, jnp.float32)))
 

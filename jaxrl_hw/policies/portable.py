@@ -9,8 +9,9 @@ import numpy as np
 
 from jaxrl_hw.policies.run_policy import forward
 
-FORMAT = 2
-"""Version of the arrays and of the description, in the description. 1 had no `calm`, `clock`."""
+FORMAT = 3
+"""Version of the arrays and of the description, in the description. 1 had no pause of the clock; 2
+had `calm`, the diagonal of a square `motion`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +21,7 @@ class PortablePolicy:
     The action is the mean: there is no exploration noise in it.
     """
 
-    calm: np.ndarray = field(repr=False)  # [O], and
+    motion: np.ndarray = field(repr=False)  # [O, K], and
     clock: np.ndarray = field(repr=False)  # [O]: see `jaxrl_hw.pause`; zeros where nothing pauses
     mean: np.ndarray = field(repr=False)  # [O], subtracted from the observation
     scale: np.ndarray = field(repr=False)  # [O], then divided by
@@ -55,7 +56,7 @@ class PortablePolicy:
         layers = {f"kernel{i}": kernel for i, kernel in enumerate(self.kernels)}
         layers |= {f"bias{i}": bias for i, bias in enumerate(self.biases)}
         numbers = {
-            "calm": self.calm,
+            "motion": self.motion,
             "clock": self.clock,
             "mean": self.mean,
             "scale": self.scale,

@@ -36,10 +36,10 @@ class Policy:
 
 
 def forward(a: dict[str, np.ndarray], activation: str, observation: Any) -> np.ndarray:
-    """[..., O] -> [..., A] through the arrays calm, clock, mean, scale, clip, kernel0, bias0,
+    """[..., O] -> [..., A] through the arrays motion, clock, mean, scale, clip, kernel0, bias0,
     kernel1, ..."""
     x = np.asarray(observation, np.float32)
-    calm = np.abs(x * a["calm"]).max(axis=-1, keepdims=True) < 1
+    calm = np.abs(x @ a["motion"]).max(axis=-1, keepdims=True) < 1
     x = (x * (1 - a["clock"] * calm) - a["mean"]) / a["scale"]
     x = np.clip(x, -a["clip"], a["clip"])
     last = sum(name.startswith("kernel") for name in a) - 1

@@ -68,7 +68,7 @@ def test_a_run_from_before_a_setting_goes_on_as_it_was(tmp_path: Path) -> None:
     assert (now.joystick.self_collision, now.joystick.standing_clock) == (False, 0.25)
     joystick = asdict(now.joystick)
     since = ("self_collision", "standing_clock", "swing_exponent", "recovery_speed")
-    for name in (*since, "recovery_after_s", "later"):
+    for name in (*since, "standing_clock_speed", "recovery_after_s", "later"):
         del joystick[name]
     for name in ("velocity_fine", "landing", "walking_power"):
         del joystick["reward"][name]
@@ -82,7 +82,18 @@ def test_a_run_from_before_a_setting_goes_on_as_it_was(tmp_path: Path) -> None:
         assert config.joystick.swing_exponent == 1.0
         assert config.joystick.recovery_speed == config.joystick.reward.velocity_fine == 0.0
         assert config.joystick.recovery_after_s == 2.0, "a constant before it was a setting"
+        assert config.joystick.standing_clock_speed == 0.0
         assert config.joystick.later.iteration == 0
+
+
+def test_a_run_from_before_power_was_charged_last_charges_it_as_it_did(tmp_path: Path) -> None:
+    now = preset_config("g1_12dof")
+    joystick = asdict(now.joystick)
+    assert joystick["later"].pop("economy_iteration") > joystick["later"]["iteration"]
+    record = {"format": 1, "config": {**asdict(now), "joystick": joystick}}
+    (tmp_path / "config.json").write_text(json.dumps(record))
+    config = parse(["--robot", "g1_12dof", "--config", str(tmp_path / "config.json")])
+    assert config.joystick.later == replace(now.joystick.later, economy_iteration=0)
 
 
 def test_a_policy_file_with_a_setting_that_is_gone_is_opened(

@@ -377,6 +377,24 @@ def test_a_standing_robot_that_a_push_has_set_off_is_paid_for_stepping(
     assert less == steps, "both feet are down"
 
 
+@pytest.mark.parametrize(("pitch_rate", "steps"), [(0.2, False), (0.8, True), (-0.8, True)])
+def test_a_standing_robot_that_sees_all_of_the_clock_is_paid_for_stepping(
+    pitch_rate: float, steps: bool
+) -> None:
+    """It tips over its feet, 0.78 m under the base, which stays where it is."""
+    at = stage(config=replace(CALM, standing_clock=0.25, standing_clock_speed=0.4))
+    qpos = np.array(at.model.key("home").qpos)
+    qpos[7] += 0.2
+    qvel = np.zeros(at.model.nv)
+    qvel[4] = pitch_rate
+    out = at.see(qpos, qvel, np.zeros(12))
+    assert (float(out.rewards["stand_still"]) == 0.0) == steps
+    assert at.task.pause is not None
+    whole = np.asarray(out.obs.policy)[-2:]
+    seen = np.asarray(at.task.pause(out.obs.policy))[-2:]
+    np.testing.assert_allclose(seen, whole if steps else 0.25 * whole, rtol=1e-6)
+
+
 def test_power_is_torque_times_joint_velocity() -> None:
     at = stage()
     state = some_state(at)

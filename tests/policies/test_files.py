@@ -28,10 +28,12 @@ def random_policy(activation="elu", sizes=(5, 16, 8, 2)) -> PortablePolicy:
         return rng.standard_normal(shape).astype(np.float32)
 
     pairs = list(pairwise(sizes))
-    calm, clock = np.zeros((2, sizes[0]), np.float32)
-    calm[1], clock[-2:] = 10.0, 1.0  # calm where entry 1 is within 0.1
+    motion, clock = np.zeros((sizes[0], 2), np.float32), np.zeros(sizes[0], np.float32)
+    motion[1, 0] = 10.0  # calm where entry 1 is within 0.1,
+    motion[2:4, 1] = 0.01, -0.01  # and entries 2 and 3 are within 100 of each other
+    clock[-2:] = 1.0
     return PortablePolicy(
-        calm,
+        motion,
         clock,
         numbers(sizes[0]),
         np.exp(numbers(sizes[0])),
@@ -40,7 +42,7 @@ def random_policy(activation="elu", sizes=(5, 16, 8, 2)) -> PortablePolicy:
         tuple(numbers(m, n) / np.float32(m) ** 0.5 for m, n in pairs),
         tuple(numbers(n) for _, n in pairs),
         numbers(sizes[-1]),
-        {"format": 2, "activation": activation, "versions": {}},
+        {"format": 3, "activation": activation, "versions": {}},
     )
 
 
@@ -62,12 +64,15 @@ def test_numpy_and_jax_agree_for_every_activation(activation):
 @pytest.mark.parametrize("act", [lambda p: p, as_function], ids=["numpy", "jax"])
 def test_the_clock_counts_only_where_it_is_not_calm(act):
     policy = random_policy()
-    obs = np.tile(sample_observations(policy)[:1], (4, 1))
-    obs[:, 1] = (0.0, 0.0, -0.2, -0.2)  # calm twice, then not
+    obs = np.tile(sample_observations(policy)[:1], (6, 1))
+    obs[:, 1] = (0.0, 0.0, -0.2, -0.2, 0.0, 0.0)  # calm twice, then not
+    obs[4:, 2:4] += (60.0, -60.0)  # nor here, if by the difference alone
     obs[1::2, -2:] += 1.0  # another time of the clock
+    policy = replace(policy, clip=1e3)
     action = np.asarray(act(policy)(obs))
     np.testing.assert_array_equal(action[0], action[1])
     assert np.abs(action[2] - action[3]).max() > 0.01
+    assert np.abs(action[4] - action[5]).max() > 0.01
 
 
 @pytest.mark.parametrize(
@@ -86,7 +91,7 @@ def test_a_walker_sees_a_quarter_of_the_clock_while_it_is_told_to_stand(
     obs = np.tile(sample_observations(walker)[3:4], (2, 1))
     obs[0, 6:9], obs[0, -2:] = command, (0.6, -0.8)
     # the same clock seen at its full size by a policy that pauses nothing
-    unpaused = replace(walker, calm=np.zeros_like(walker.calm), clock=np.zeros_like(walker.clock))
+    unpaused = replace(walker, clock=np.zeros_like(walker.clock))
     obs[1] = obs[0]
     obs[1, -2:] *= size
     for policy in (walker, walking_run.policy):
@@ -100,7 +105,7 @@ def test_a_file_from_before_policies_could_pause_acts_as_it_did(walker, walker_n
         walker_npz,
         tmp_path / "old.npz",
         meta=meta_with(walker, format=1),
-        calm=None,
+        motion=None,
         clock=None,
     )
     obs = sample_observations(walker)
@@ -108,6 +113,19 @@ def test_a_file_from_before_policies_could_pause_acts_as_it_did(walker, walker_n
     action = load_policy(old)(obs)
     np.testing.assert_array_equal(action[moving], walker(obs)[moving])
     assert np.abs(action - walker(obs))[~moving].max() > 1e-4
+
+
+def test_a_file_from_before_feet_told_a_push_acts_as_it_did(walker, walker_npz, tmp_path):
+    """It named the entries that call for motion one by one."""
+    calm = np.zeros(47, np.float32)
+    calm[6:9] = 10.0, 10.0, 80.0
+    meta = meta_with(walker, format=2)
+    old = changed(walker_npz, tmp_path / "old.npz", meta=meta, motion=None, calm=calm)
+    now = replace(walker, motion=np.diag(calm))
+    obs = sample_observations(now)
+    np.testing.assert_array_equal(load_policy(old)(obs), now(obs))
+    unpaused = replace(walker, clock=np.zeros_like(walker.clock))
+    assert np.abs(now(obs) - unpaused(obs)).max() > 1e-4
 
 
 def test_samples_lie_around_the_statistics_and_reach_the_clip():
@@ -272,8 +290,8 @@ def test_files_that_make_no_sense_are_refused(changes, said, walker_npz, tmp_pat
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"format": 3}, "has format 3, this version reads formats 1 to 2"),
-        ({"format": 0}, "has format 0, this version reads formats 1 to 2"),
+        ({"format": 4}, "has format 4, this version reads formats 1 to 3"),
+        ({"format": 0}, "has format 0, this version reads formats 1 to 3"),
         ({"robot": None}, "it lacks meta.robot"),
         ({"versions": [1, 2]}, "it lacks meta.versions"),
         ({"activation": "gelu"}, 'its activation is "gelu"'),

@@ -1,0 +1,85 @@
+"""The clock that a standing robot sees less of, and what brings it back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+import pytest
+
+from jaxrl_hw.config import Config, JoystickConfig
+from jaxrl_hw.envs.layout import legged_layout
+from jaxrl_hw.envs.odometry import foot_velocities
+from jaxrl_hw.factory import make_env
+from jaxrl_hw.physics.model import compile_model
+from jaxrl_hw.presets import preset_config
+from jaxrl_hw.robots import get_robot
+
+pytestmark = pytest.mark.usefixtures("quick_compile")
+
+SIZE, FASTEST = 0.25, 0.4
+PUSHES = np.array(
+    [[0.0, 0.0], [0.15, 0.0], [0.0, -0.15], [0.8, 0.0], [-0.8, 0.0], [0.0, 0.8], [0.0, -0.8]]
+)
+"""m/s, forward and leftward; the first three are too weak to count."""
+
+
+@pytest.mark.parametrize("name", ["g1_12dof", "g1", "go1"])
+def test_feet_are_as_fast_as_their_sensors_say(name: str) -> None:
+    robot = get_robot(name)
+    model = compile_model(robot.mjcf)
+    body = legged_layout(model, robot.feet, robot.soft_limit)
+    data = mujoco.MjData(model)
+    data.qpos[:] = model.key("home").qpos
+    data.qvel[:] = np.random.default_rng(0).standard_normal(model.nv)
+    mujoco.mj_forward(model, data)
+    seen = np.stack([data.sensordata[adr[:2]] - data.qvel[:2] for adr in body.foot_vel])
+    rates = np.concatenate([data.qvel[3:6], data.qvel[body.vadr]])
+    reckoned = rates @ foot_velocities(model, robot.feet, body)
+    np.testing.assert_allclose(reckoned, seen.ravel(), atol=1e-5)
+    assert np.abs(seen).max() > 0.5
+
+
+@pytest.fixture(scope="module")
+def clocks() -> dict[float, np.ndarray]:
+    """How much of the clock robots see that were told to stand and pushed, after 40 ms; by the
+    speed from which all of it is shown."""
+    quiet = JoystickConfig(noise=0.0, push_speed=0.0, randomize=False, standing_clock=SIZE)
+    seen = {}
+    for fastest in (0.0, FASTEST):
+        task = replace(quiet, standing_clock_speed=fastest)
+        env = make_env(Config(robot="g1_12dof", physics="native", num_envs=7, joystick=task))
+        assert env.pause is not None
+        state = jax.jit(env.reset)(jax.random.key(0))
+        told = state.task._replace(command=jnp.zeros((7, 3)), command_left=jnp.full(7, 1000))
+        state, step = state._replace(task=told), jax.jit(env.step)
+        for i in range(12):
+            if i == 10:  # it has come to rest
+                qvel = state.physics.qvel.at[:, :2].add(jnp.asarray(PUSHES))
+                state = state._replace(physics=state.physics._replace(qvel=qvel))
+            state, _ = step(state, jnp.zeros((7, 12)), jax.random.key(i))
+        shown, whole = env.pause(state.obs.policy), state.obs.policy
+        np.testing.assert_array_equal(shown[:, :-2], whole[:, :-2])
+        seen[fastest] = np.asarray(shown[:, -2:] / whole[:, -2:])
+    return seen
+
+
+def test_a_robot_told_to_stand_sees_a_part_of_the_clock(clocks: dict[float, np.ndarray]) -> None:
+    np.testing.assert_allclose(clocks[0.0], SIZE, rtol=1e-5)
+    np.testing.assert_allclose(clocks[FASTEST][:3], SIZE, rtol=1e-5)
+
+
+def test_a_push_from_any_side_brings_the_clock_back(clocks: dict[float, np.ndarray]) -> None:
+    np.testing.assert_allclose(clocks[FASTEST][3:], 1.0, rtol=1e-5)
+
+
+def test_who_walks_sees_all_of_the_clock() -> None:
+    env = make_env(replace(preset_config("g1_12dof"), physics="native", num_envs=1))
+    assert env.pause is not None
+    obs = jnp.zeros((1, env.obs_size)).at[:, -2:].set(1.0)
+    assert np.all(np.asarray(env.pause(obs))[:, -2:] < 0.5)
+    walks = obs.at[:, 6].set(2.0 * 0.3)
+    np.testing.assert_array_equal(env.pause(walks), walks)
