@@ -68,12 +68,9 @@ class JoystickLater:
 
     iteration: int = 0
     """The iteration; counted from the run's start, not from its goal. 0: never."""
-    economy_iteration: int = 0
-    """The iteration from which `walking_power` and `landing` count: where power is dear, a robot
-    does not learn to recover from pushes. 0: with the rest."""
     zero_command: float = 0.25
     """Probability that a new command is to stand still: pushed, who stands falls first."""
-    recovery_speed: float = 0.3
+    recovery_speed: float = 0.4
     """Horizontal base speed, m/s, from which a robot that is told to stand is paid for stepping."""
     yaw_rate: float = 2.0
     """Weight of that reward term."""

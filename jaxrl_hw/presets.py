@@ -95,18 +95,10 @@ def _joystick(robot: str, feet: int) -> JoystickConfig:
             config,
             self_collision=False,  # as in its source, where only soles have shapes that collide
             vx=(-1.2, 1.2),  # at the edge of what is drawn it is slower than told
-            later=JoystickLater(
-                iteration=650,  # it walks by then,
-                economy_iteration=1100,  # and here it recovers from pushes
-                recovery_speed=0.3,
-                walking_power=-0.015,
-                fall=-10.0,
-            ),
-            recovery_speed=0.001,  # until then no command to stand is to step in place
+            later=JoystickLater(iteration=800),  # it walks by then
             push_speed=1.5,
             swing_height=0.085,
-            standing_clock=0.25,  # else it steps in place for ever
-            standing_clock_speed=0.3,  # and has to step where it is pushed
+            standing_clock=0.25,  # else it steps in place
             noise=0.2,  # with more it cannot tell how fast its base moves
             torso_offset=0.01,
             reward=reward,

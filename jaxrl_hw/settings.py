@@ -61,7 +61,6 @@ AT_LEAST = {
     "joystick.standing_clock_speed": 0.0,
     "joystick.recovery_speed": 0.0,
     "joystick.later.iteration": 0,
-    "joystick.later.economy_iteration": 0,
     "joystick.later.recovery_speed": 0.0,
     "joystick.velocity_sigma": 1e-6,
     "joystick.velocity_fine_sigma": 1e-6,

@@ -86,16 +86,6 @@ def test_a_run_from_before_a_setting_goes_on_as_it_was(tmp_path: Path) -> None:
         assert config.joystick.later.iteration == 0
 
 
-def test_a_run_from_before_power_was_charged_last_charges_it_as_it_did(tmp_path: Path) -> None:
-    now = preset_config("g1_12dof")
-    joystick = asdict(now.joystick)
-    assert joystick["later"].pop("economy_iteration") > joystick["later"]["iteration"]
-    record = {"format": 1, "config": {**asdict(now), "joystick": joystick}}
-    (tmp_path / "config.json").write_text(json.dumps(record))
-    config = parse(["--robot", "g1_12dof", "--config", str(tmp_path / "config.json")])
-    assert config.joystick.later == replace(now.joystick.later, economy_iteration=0)
-
-
 def test_a_policy_file_with_a_setting_that_is_gone_is_opened(
     cartpole_run: Any, tmp_path: Path
 ) -> None:

@@ -76,22 +76,18 @@ def test_the_clock_counts_only_where_it_is_not_calm(act):
 
 
 @pytest.mark.parametrize(
-    ("command", "pitch_rate", "size"),
+    ("command", "size"),
     [
-        ((0.0, 0.0, 0.0), 0.0, 0.25),
-        ((0.09, -0.09, 0.012), 0.0, 0.25),  # 0.045 m/s and 0.048 rad/s
-        ((0.11, 0.0, 0.0), 0.0, 1.0),  # 0.055 m/s
-        ((0.0, 0.0, -0.013), 0.0, 1.0),  # 0.052 rad/s
-        ((0.0, 0.0, 0.0), 0.05, 0.25),  # 0.2 rad/s: the feet swing at 0.16 m/s under the base
-        ((0.0, 0.0, 0.0), 0.2, 1.0),  # 0.8 rad/s: it falls over
+        ((0.0, 0.0, 0.0), 0.25),
+        ((0.09, -0.09, 0.012), 0.25),  # 0.045 m/s and 0.048 rad/s
+        ((0.11, 0.0, 0.0), 1.0),  # 0.055 m/s
+        ((0.0, 0.0, -0.013), 1.0),  # 0.052 rad/s
     ],
 )
 def test_a_walker_sees_a_quarter_of_the_clock_while_it_is_told_to_stand(
-    command, pitch_rate, size, walking_run, walker
+    command, size, walking_run, walker
 ):
-    """And all of it where it is pushed: it has to step then."""
     obs = np.tile(sample_observations(walker)[3:4], (2, 1))
-    obs[:, :3], obs[:, 21:33] = (0.0, pitch_rate, 0.0), 0.0
     obs[0, 6:9], obs[0, -2:] = command, (0.6, -0.8)
     # the same clock seen at its full size by a policy that pauses nothing
     unpaused = replace(walker, clock=np.zeros_like(walker.clock))
