@@ -53,7 +53,8 @@ def load_policy(path: Path) -> PortablePolicy:
     if meta["format"] == 1 and "mean" in arrays:  # from before policies could pause
         arrays |= no_pause(arrays["mean"].size)._asdict()
     if meta["format"] == 2 and "calm" in arrays:
-        arrays["motion"] = np.diag(np.atleast_1d(arrays.pop("calm")))
+        arrays["motion"] = np.diagflat(arrays.pop("calm"))
+    meta["format"] = FORMAT  # that of the arrays now, and of the file that is written of them
     count = max(sum(name.startswith(kind) for name in arrays) for kind in ("kernel", "bias"))
     wanted = [*_ARRAYS, *(f"{kind}{i}" for i in range(count) for kind in ("kernel", "bias"))]
     missing = [name for name in dict.fromkeys(wanted) if name not in arrays]
@@ -128,7 +129,7 @@ def _check(arrays: dict[str, np.ndarray], count: int, activation: Any, path: Pat
     flat |= {name: (sizes[i + 1],) for i, name in enumerate(f"bias{i}" for i in range(count))}
     flat |= dict.fromkeys(("clock", "mean", "scale"), (sizes[0],))
     flat |= {"log_std": (sizes[-1],)}
-    flat |= {"motion": (sizes[0], max(1, arrays["motion"].shape[-1:][0]))}
+    flat |= {"motion": (sizes[0], max((1, *arrays["motion"].shape[1:])))}
     if shapes != list(pairwise(sizes)) or any(arrays[k].shape != v for k, v in flat.items()):
         raise _foreign(path, f"its layers do not fit together: {shapes}")
     if not all(np.isfinite(array).all() for array in arrays.values()):

@@ -123,6 +123,10 @@ def test_a_file_from_before_feet_told_a_push_acts_as_it_did(walker, walker_npz, 
     now = replace(walker, motion=np.diag(calm))
     obs = sample_observations(now)
     np.testing.assert_array_equal(load_policy(old)(obs), now(obs))
+    save_policy(load_policy(old), tmp_path / "again.npz")
+    again = load_policy(tmp_path / "again.npz")
+    np.testing.assert_array_equal(again(obs), now(obs))
+    assert again.meta == walker.meta, "it is a file of this version now"
     unpaused = replace(walker, clock=np.zeros_like(walker.clock))
     assert np.abs(now(obs) - unpaused(obs)).max() > 1e-4
 
@@ -273,6 +277,11 @@ def meta_with(walker, **changes):
         ({"meta": np.array("[1]")}, "has no format number"),
         ({"bias0": np.zeros(3, np.float32)}, "do not fit together"),
         ({"clip": np.zeros(3, np.float32)}, "do not fit together"),
+        ({"motion": np.zeros((), np.float32)}, "do not fit together"),
+        ({"motion": np.zeros(47, np.float32)}, "do not fit together"),
+        ({"motion": np.zeros((46, 3), np.float32)}, "do not fit together"),
+        ({"motion": np.zeros((47, 0), np.float32)}, "do not fit together"),
+        ({"motion": np.zeros((47, 3, 2), np.float32)}, "do not fit together"),
         ({"mean": np.zeros(47, np.int32)}, "not floating-point"),
         ({"mean": np.full(47, np.nan, np.float32)}, "not finite"),
         ({"scale": np.zeros(47, np.float32)}, "not above 0"),
