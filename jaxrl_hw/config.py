@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from jaxrl_hw.joystick_config import JoystickConfig, JoystickLater, JoystickReward
+from jaxrl_hw.joystick_config import JoystickConfig, JoystickLast, JoystickLater, JoystickReward
 
 __all__ = (
     "CartpoleConfig",
     "Config",
     "JoystickConfig",
+    "JoystickLast",
     "JoystickLater",
     "JoystickReward",
     "NetConfig",

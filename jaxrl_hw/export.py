@@ -82,7 +82,8 @@ def _open(asked: Namespace) -> tuple[PortablePolicy, Callable[[Any], Any], Path]
 
         print(f"trained in {run.config.precision}; exported and compared in float32")
         config = replace(run.config, precision="float32")
-        reference = make_policy(make_algorithm(config, make_env(config)), run.state)
+        env = make_env(config)
+        reference = make_policy(env, make_algorithm(config, env), run.state)
     out = Path(asked.out).expanduser() if asked.out else RunDir(run.folder).policy
     return portable(run.config, run.state), reference, out
 

@@ -71,5 +71,4 @@ def make_algorithm(config: Config, env: Env) -> Algorithm:
         env.symmetry,
         config.precision,
         env.guide if config.ppo.guide else None,
-        env.pause,
     )

@@ -258,7 +258,7 @@ class _Session:
         metrics = {}
         if self.folder.metrics_jsonl.exists():
             metrics = read_columns(self.folder.metrics_jsonl)
-        policy = make_policy(self.algorithm, state)
+        policy = make_policy(self.env, self.algorithm, state)
         run = Run(self.plan.config, self.folder.path, metrics, state, policy, ended)
         self.console.finish(_closing(run, self.plan.config.iterations))
         return run

@@ -108,7 +108,8 @@ def program(config: Config, hardware: Hardware) -> dict[str, Any]:
     told = settings.to_dict(config)
     shaping = {name: told[name] for name in _SHAPING}
     shaping["joystick"].pop("reward", None)
-    shaping["joystick"]["later"] = shaping["joystick"]["later"]["iteration"] > 0
+    for stage in ("later", "last"):
+        shaping["joystick"][stage] = shaping["joystick"][stage]["iteration"] > 0
     return {
         **shaping,
         "sources": _digest([get_robot(config.robot).mjcf, *_sources()]),

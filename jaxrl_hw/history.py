@@ -14,6 +14,7 @@ BEFORE = {
     "joystick.recovery_speed": 0.0,
     "joystick.recovery_after_s": 2.0,
     "joystick.later": {"iteration": 0},
+    "joystick.last": {"iteration": 0},
     "joystick.reward.velocity_fine": 0.0,
     "joystick.reward.landing": 0.0,
     "joystick.reward.walking_power": 0.0,

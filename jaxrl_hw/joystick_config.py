@@ -83,6 +83,24 @@ class JoystickLater:
 
 
 @dataclass(frozen=True)
+class JoystickLast(JoystickLater):
+    """The same once more, from a later iteration on: a robot that walks and stands is asked to come
+    through anything, and to be exact."""
+
+    zero_command: float = 0.45
+    recovery_speed: float = 0.3
+    standing_clock_speed: float = 0.3
+    """Speed of a foot under the base, m/s, from which who is told to stand sees all of the clock."""
+    push_interval_s: float = 3.5
+    """Mean seconds between pushes."""
+    velocity_fine: float = 2.2
+    """Weight of that reward term."""
+    yaw_rate: float = 3.0
+    walking_power: float = -0.023
+    fall: float = -15.0
+
+
+@dataclass(frozen=True)
 class JoystickConfig:
     """Follow a commanded planar velocity and yaw rate."""
 
@@ -161,3 +179,4 @@ class JoystickConfig:
     """Largest base velocity at the start, m/s and rad/s."""
     reward: JoystickReward = field(default_factory=JoystickReward)
     later: JoystickLater = field(default_factory=JoystickLater)
+    last: JoystickLast = field(default_factory=JoystickLast)

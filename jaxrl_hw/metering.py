@@ -64,7 +64,10 @@ class Meter:
 
 def plateau(config: Config, folder: RunDir, done: int) -> EarlyStop | None:
     """The run's early stopping, told of the first `done` iterations; None where it has none."""
-    stop = parse_early_stop(config.early_stop)
+    stages = (config.joystick.later, config.joystick.last)
+    # of iteration 800 a state says 800 when it begins: it is the 801st
+    turns = [stage.iteration + 1 for stage in stages if stage.iteration]
+    stop = parse_early_stop(config.early_stop, turns)
     if stop is not None and done and folder.metrics_jsonl.exists():
         for value in read_columns(folder.metrics_jsonl).get("episode_return", [])[:done]:
             stop.feed(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,8 @@ class Pause(NamedTuple):
     policy, as normalization is, so what is observed stays as it is.
     """
 
-    motion: np.ndarray  # [O, K], an observation times this is within +-1 where it calls for none
-    clock: np.ndarray  # [O], the part that is taken from the clock's entries, else 0
+    motion: Any  # [O, K], an observation times this is within +-1 where it calls for none
+    clock: Any  # [O], the part that is taken from the clock's entries, else 0
 
     def __call__(self, obs: Array) -> Array:
         """[..., O] -> [..., O]."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 from jaxrl_hw.config import (
     Config,
     JoystickConfig,
+    JoystickLast,
     JoystickLater,
     JoystickReward,
     NetConfig,
@@ -25,6 +26,8 @@ PRESETS = ("fast", "optimized", "best")
 
 _SMALL, _WIDE = (256, 128), (1024, 512, 256)
 _ITERATIONS = {"fast": 600, "optimized": 1800, "best": 3600}
+_AFTER = {("g1_12dof", "optimized"): 1600}
+"""Iterations after noise and rate have fallen: for what is asked for at last."""
 _PLATEAU = "patience=800,min-delta=0.5"
 _ANNEALED = 0.9
 """Part of a preset's goal over which exploration noise and learning rate fall."""
@@ -51,7 +54,7 @@ def preset_config(
     ppo = PPOConfig(anneal=round(_ANNEALED * iterations))
     return replace(
         base,
-        iterations=iterations,
+        iterations=iterations + _AFTER.get((robot, preset), 0),
         early_stop=_PLATEAU if best else "",
         timestep=_TIMESTEPS.get(robot, 0.0),
         joystick=_joystick(robot, len(spec.feet)),
@@ -96,6 +99,7 @@ def _joystick(robot: str, feet: int) -> JoystickConfig:
             self_collision=False,  # as in its source, where only soles have shapes that collide
             vx=(-1.2, 1.2),  # at the edge of what is drawn it is slower than told
             later=JoystickLater(iteration=800),  # it walks by then
+            last=JoystickLast(iteration=1800),  # and stands, and tracks
             push_speed=1.5,
             swing_height=0.085,
             standing_clock=0.25,  # else it steps in place

@@ -36,7 +36,7 @@ class Env(NamedTuple):
     reset: Callable[[Array], Any]
     step: Callable[[Any, Array, Array], tuple[Any, Transition]]
     guide: Callable[[], Callable[[Array], tuple[Array, Array]]] | None = None
-    pause: Pause | None = None
+    pause: Pause | None = None  # applied to what the policy sees and learns from
     host_bytes: int = 0  # what the engine keeps outside JAX
     at: Callable[[Array], Env] | None = None
     """The environments as they are in an iteration int32 [] of a run, where the task changes over
@@ -83,6 +83,11 @@ def make_vector_env(task: Task, physics: Physics, num_envs: int) -> Env:
     )
 
 
+def env_at(env: Env, iteration: Array | None) -> Env:
+    """The environments as they are in an iteration int32 [] of a run; None: as at its start."""
+    return env if env.at is None or iteration is None else env.at(iteration)
+
+
 def init_rollout(env: Env, key: Array) -> RolloutState:
     """Fresh environments. Consumes key."""
     nothing = jnp.full((), jnp.nan, jnp.float32)
@@ -101,13 +106,16 @@ def collect(
 
     iteration: int32 [], of the run; None: as at its start.
     """
-    now = env if env.at is None or iteration is None else env.at(iteration)
+    now = env_at(env, iteration)
 
     def step(envs: Any, key: Array) -> tuple[Any, Any]:
         key_act, key_step = jax.random.split(key)
-        action, extras = algorithm.act(learner, envs.obs, key_act)
+        obs = envs.obs
+        if now.pause is not None:
+            obs = obs._replace(policy=now.pause(obs.policy))
+        action, extras = algorithm.act(learner, obs, key_act)
         after, moved = now.step(envs, action, key_step)
-        return after, (envs.obs, action, extras, moved)
+        return after, (obs, action, extras, moved)
 
     keys = jax.random.split(key, algorithm.unroll)
     envs, (obs, action, extras, moved) = lax.scan(step, state.envs, keys)

@@ -15,7 +15,7 @@ from jaxrl_hw.errors import UserError
 from jaxrl_hw.factory import make_algorithm, make_env
 from jaxrl_hw.loop import state_form
 from jaxrl_hw.presets import preset_config
-from jaxrl_hw.rollout import Env
+from jaxrl_hw.rollout import Env, env_at
 from jaxrl_hw.sessions.checkpoint import Checkpoints
 from jaxrl_hw.sessions.run_dir import RunDir
 from jaxrl_hw.telemetry.jsonl import read_columns
@@ -43,10 +43,17 @@ class Run:
         return int(self.state.iteration)
 
 
-def make_policy(algorithm: Algorithm, state: TrainState) -> Callable[[Any], jax.Array]:
+def make_policy(
+    env: Env, algorithm: Algorithm, state: TrainState
+) -> Callable[[Any], jax.Array]:
     """The deterministic policy of a state, as a jitted function of observations [..., O]."""
-    learner = state.learner
-    act = jax.jit(algorithm.policy)
+    learner, pause = state.learner, env_at(env, state.iteration).pause
+
+    @jax.jit
+    def act(learner: Any, obs: jax.Array) -> jax.Array:
+        action: jax.Array = algorithm.policy(learner, obs if pause is None else pause(obs))
+        return action
+
     return lambda obs: act(learner, obs)
 
 
@@ -102,4 +109,4 @@ def load_run(folder: str | Path, iteration: int | None = None) -> Run:
     if found is None:
         raise UserError(f"no checkpoint in {run.path} yet: train it first")
     metrics = read_columns(run.metrics_jsonl) if run.metrics_jsonl.exists() else {}
-    return Run(config, run.path, metrics, found[0], make_policy(algorithm, found[0]))
+    return Run(config, run.path, metrics, found[0], make_policy(env, algorithm, found[0]))

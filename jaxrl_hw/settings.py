@@ -62,6 +62,10 @@ AT_LEAST = {
     "joystick.recovery_speed": 0.0,
     "joystick.later.iteration": 0,
     "joystick.later.recovery_speed": 0.0,
+    "joystick.last.iteration": 0,
+    "joystick.last.recovery_speed": 0.0,
+    "joystick.last.standing_clock_speed": 0.0,
+    "joystick.last.push_interval_s": 0.1,
     "joystick.velocity_sigma": 1e-6,
     "joystick.velocity_fine_sigma": 1e-6,
     "joystick.yaw_sigma": 1e-6,
@@ -74,6 +78,7 @@ AT_MOST = {
     "ppo.gae_lambda": 1.0,
     "joystick.zero_command": 1.0,
     "joystick.later.zero_command": 1.0,
+    "joystick.last.zero_command": 1.0,
     "joystick.swing_fraction": 0.95,
     "joystick.standing_clock": 1.0,
 }
@@ -177,7 +182,7 @@ def _check_task(config: Config) -> None:
 
 def _check_ranges(config: Config) -> None:
     """Every pair of numbers is a range, low first; every number is finite."""
-    for part in ("joystick", "joystick.later", "cartpole", "ppo", "net"):
+    for part in ("joystick", "joystick.later", "joystick.last", "cartpole", "ppo", "net"):
         group = value_at(config, part)
         for field in dataclasses.fields(group):
             got, name = getattr(group, field.name), flag(f"{part}.{field.name}")
@@ -190,6 +195,11 @@ def _check_ranges(config: Config) -> None:
         low, high = value_at(config, key)
         if low <= 0.0:
             raise UserError(f"{flag(key)} must be above 0, got {low} {high}")
+    later, last = config.joystick.later.iteration, config.joystick.last.iteration
+    if 0 < last < later:
+        raise UserError(
+            f"--joystick.last.iteration {last} must not be below --joystick.later.iteration {later}"
+        )
     if config.ppo.lr_min > config.ppo.lr_max:
         low, high = config.ppo.lr_min, config.ppo.lr_max
         raise UserError(f"--ppo.lr-min {low} must not be above --ppo.lr-max {high}")

@@ -22,7 +22,6 @@ from jaxrl_hw.config import NetConfig, PPOConfig
 from jaxrl_hw.errors import unknown
 from jaxrl_hw.nets import distributions, normalize
 from jaxrl_hw.nets.mlp import MLP
-from jaxrl_hw.pause import Pause
 from jaxrl_hw.symmetry import Symmetry
 from jaxrl_hw.types import Algorithm, Batch, Learner, Metrics, Observation
 
@@ -55,7 +54,6 @@ class Samples(NamedTuple):
 class _Nets(NamedTuple):
     policy: MLP
     value: MLP
-    pause: Pause | None
 
 
 def make(
@@ -67,13 +65,11 @@ def make(
     symmetry: Symmetry | None = None,
     precision: str = "float32",
     guide: Callable[[], Guide] | None = None,
-    pause: Pause | None = None,
 ) -> Algorithm:
     """PPO for given sizes; see `jaxrl_hw.types.Algorithm` for what is returned.
 
     Without a symmetry the mirror loss and the augmentation are off. With a guide (made when `init`
-    asks for it) the policy starts from its motion. With a pause it sees less of the gait's clock
-    while there is no command.
+    asks for it) the policy starts from its motion.
 
     Raises:
       UserError: unknown activation, schedule or symmetry mode.
@@ -85,7 +81,6 @@ def make(
     nets = _Nets(
         MLP(net.policy, action_size, net.activation, out_scale=0.01, dtype=precision),
         MLP(net.value, 1, net.activation, dtype=precision),
-        pause,
     )
     optimizer = _optimizer(config)
 
@@ -158,8 +153,7 @@ def _optimizer(config: PPOConfig) -> optax.GradientTransformationExtraArgs:
 
 def _mean(nets: _Nets, params: Params, stats: ObsStats, policy_obs: Array) -> Array:
     """[..., O] -> [..., A]."""
-    seen = policy_obs if nets.pause is None else nets.pause(policy_obs)
-    x = normalize.normalize(stats.policy, seen)
+    x = normalize.normalize(stats.policy, policy_obs)
     return jnp.asarray(nets.policy.apply(params.policy, x))
 
 

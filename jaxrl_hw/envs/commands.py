@@ -50,6 +50,6 @@ def is_to_stand(c: JoystickConfig, command: Array, physics: PhysState, feet: Arr
     all of the clock is to step by it.
     """
     off = (c.recovery_speed > 0.0) & (jnp.linalg.norm(physics.qvel[:2]) >= c.recovery_speed)
-    if c.standing_clock_speed > 0.0:
-        off |= jnp.max(jnp.abs(feet)) >= c.standing_clock_speed
+    fastest = jnp.max(jnp.abs(feet))
+    off |= (c.standing_clock_speed > 0.0) & (fastest >= c.standing_clock_speed)
     return is_standing(command) & ~(off & (physics.time >= c.recovery_after_s))

@@ -90,7 +90,7 @@ def make(config: JoystickConfig, robot: Any, model: Any) -> Task:
     )
     joints, feet = len(t.body.home), len(robot.feet)
     task = _task(t, *observations.sizes(joints, feet))
-    if not config.later.iteration:
+    if not later.changes(config):
         return task
     return task._replace(at=lambda iteration: _in_force(t, task, iteration))
 
@@ -119,7 +119,9 @@ def _in_force(t: _Joystick, task: Task, iteration: Array) -> Task:
     """The task as it is in an iteration [] of a run."""
     now = t._replace(config=later.in_force(t.config, iteration))
     return task._replace(
-        reset=lambda key: _reset(now, key), outcome=lambda *args: _outcome(now, *args)
+        pause=_pause(now),
+        reset=lambda key: _reset(now, key),
+        outcome=lambda *args: _outcome(now, *args),
     )
 
 

@@ -11,23 +11,43 @@ from jax import Array
 from jaxrl_hw.config import JoystickConfig
 
 
+Names = tuple[str, ...]
+
+
+def changes(config: JoystickConfig) -> bool:
+    """Whether anything does as a run goes on."""
+    return config.later.iteration > 0 or config.last.iteration > 0
+
+
 def in_force(config: JoystickConfig, iteration: Array) -> JoystickConfig:
-    """The settings of an iteration int32 [] of a run: those of `config.later` once it is reached.
+    """The settings of an iteration int32 [] of a run: those of `config.later` once it is reached,
+    and then those of `config.last`.
 
     What changes is an array [] in place of a number, so that one compiled step does for all of a
     run.
     """
-    late = iteration >= config.later.iteration
+    now = _from(config, config.later, iteration, _TASK, _REWARD)
+    return _from(now, config.last, iteration, (*_TASK, *_LAST_TASK), (*_REWARD, *_LAST_REWARD))
 
-    def now(group: Any, names: tuple[str, ...]) -> Any:
-        """The group of settings with these as they are now."""
+
+def _from(
+    config: JoystickConfig, stage: Any, iteration: Array, task: Names, reward: Names
+) -> JoystickConfig:
+    """The settings with a stage's in place of those of these names, once it has begun."""
+    if not stage.iteration:
+        return config
+    begun = iteration >= stage.iteration
+
+    def now(group: Any, names: Names) -> Any:
         return replace(group, **{name: one(name, getattr(group, name)) for name in names})
 
-    def one(name: str, before: float) -> Array:
-        return jnp.where(late, jnp.float32(getattr(config.later, name)), jnp.float32(before))
+    def one(name: str, before: float | Array) -> Array:
+        return jnp.where(begun, jnp.float32(getattr(stage, name)), jnp.float32(before))
 
-    return cast(JoystickConfig, replace(now(config, _TASK), reward=now(config.reward, _REWARD)))
+    return cast(JoystickConfig, replace(now(config, task), reward=now(config.reward, reward)))
 
 
 _TASK = ("zero_command", "recovery_speed")
 _REWARD = ("yaw_rate", "walking_power", "landing", "fall")
+_LAST_TASK = ("standing_clock_speed", "push_interval_s")
+_LAST_REWARD = ("velocity_fine",)

@@ -79,13 +79,13 @@ def normalized_like(noise: Array, command: Array, phase: Array, size: Array) -> 
     return noise.at[6:9].set(command).at[-2:].set(jnp.sqrt(2.0) * size * clock)
 
 
-def pause(standing_clock: float, feet: np.ndarray, fastest: float) -> Pause:
+def pause(standing_clock: float, feet: np.ndarray, fastest: float | Array) -> Pause:
     """A clock that is seen smaller by a robot that stands.
 
     Args:
       standing_clock: its size while the command is to stand still and no foot is faster.
       feet: [3 + A, K], rates of gyro and joints, rad/s -> velocities of the feet, m/s.
-      fastest: m/s; 0 for feet of any speed.
+      fastest: m/s, also as an array []; 0 for feet of any speed.
     """
     joints = len(feet) - 3
     size, _ = sizes(joints, 0)
@@ -96,6 +96,9 @@ def pause(standing_clock: float, feet: np.ndarray, fastest: float) -> Pause:
     moves = np.zeros((size, feet.shape[1]), np.float32)
     moves[:3] = feet[:3] / GYRO_SCALE
     moves[9 + joints : 9 + 2 * joints] = feet[3:] / JOINT_VELOCITY_SCALE
+    if isinstance(fastest, Array):
+        reckoned = jnp.where(fastest > 0.0, moves / jnp.maximum(fastest, 1e-6), 0.0)
+        return Pause(jnp.concatenate([told, reckoned], axis=1), clock)
     motion = [told, moves / fastest] if fastest > 0.0 else [told]
     return Pause(np.concatenate(motion, axis=1, dtype=np.float32), clock)
 

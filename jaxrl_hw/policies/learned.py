@@ -32,10 +32,11 @@ def portable(config: Config, state: TrainState) -> PortablePolicy:
     layers = layers_of(state.params.policy)
     millions, rest = (int(x) for x in np.asarray(state.env_steps))
     task, _ = make_task(replace(config, physics="native"))
-    pause = task.pause or no_pause(len(stats.mean))
+    now = task if task.at is None else task.at(state.iteration)
+    pause = now.pause or no_pause(len(stats.mean))
     return PortablePolicy(
-        motion=pause.motion,
-        clock=pause.clock,
+        motion=_numbers(pause.motion),
+        clock=_numbers(pause.clock),
         mean=_numbers(stats.mean),
         scale=_numbers(normalize.scale(stats)),
         clip=normalize.CLIP,

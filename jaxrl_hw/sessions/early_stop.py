@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import deque
+from collections.abc import Collection
 
 from jaxrl_hw.errors import UserError
 
@@ -23,15 +24,24 @@ class EarlyStop:
 
     patience: iterations without a better mean return before the run stops.
     min_delta: by how much a mean return must pass the best one to be better.
+    turns: iterations, the first is 1, with which what is rewarded changes: returns of before and
+        after cannot be compared, so it begins anew, and before the last of them it never stops.
     """
 
-    def __init__(self, patience: int, min_delta: float = 0.0) -> None:
-        self.patience, self.min_delta = patience, min_delta
+    def __init__(
+        self, patience: int, min_delta: float = 0.0, turns: Collection[int] = ()
+    ) -> None:
+        self.patience, self.min_delta, self.turns = patience, min_delta, turns
         self.best, self.waited = -math.inf, 0
+        self._fed = 0
         self._recent: deque[float] = deque(maxlen=WINDOW)
 
     def feed(self, episode_return: float | None) -> bool:
         """Take in an iteration's return; whether the run is to stop. None: no episode has ended."""
+        self._fed += 1
+        if self._fed in self.turns:
+            self.best = -math.inf
+            self._recent.clear()
         self.waited += 1
         if episode_return is not None and math.isfinite(episode_return):
             self._recent.append(episode_return)
@@ -44,15 +54,17 @@ class EarlyStop:
 
     @property
     def is_over(self) -> bool:
-        return self.waited >= self.patience
+        return self.waited >= self.patience and self._fed >= max(self.turns, default=0)
 
     def __str__(self) -> str:
         more = f" by more than {self.min_delta:g}" if self.min_delta else ""
         return f"no mean return above {self.best:.4g}{more} in {self.patience:,} iterations"
 
 
-def parse_early_stop(text: str) -> EarlyStop | None:
+def parse_early_stop(text: str, turns: Collection[int] = ()) -> EarlyStop | None:
     """`patience=300,min-delta=0.5` as an EarlyStop; None where the text is empty.
+
+    turns: as for `EarlyStop`.
 
     Raises:
       UserError: another form, a patience that is no whole number above 0, a negative min-delta.
@@ -74,4 +86,4 @@ def parse_early_stop(text: str) -> EarlyStop | None:
             f"--early-stop needs a patience of at least 1 and a min-delta of at least 0, "
             f'got "{text}"'
         )
-    return EarlyStop(patience, min_delta)
+    return EarlyStop(patience, min_delta, turns)

@@ -56,6 +56,14 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
         ),
         (["--joystick.later.iteration", "-1"], "--joystick.later.iteration must be at least 0"),
         (
+            ["--joystick.later.iteration", "500", "--joystick.last.iteration", "400"],
+            "--joystick.last.iteration 400 must not be below --joystick.later.iteration 500",
+        ),
+        (
+            ["--joystick.last.standing-clock-speed", "-0.1"],
+            "--joystick.last.standing-clock-speed must be at least 0",
+        ),
+        (
             ["--joystick.later.walking-power", "nan"],
             "--joystick.later.walking-power must be a finite number",
         ),

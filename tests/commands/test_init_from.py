@@ -60,7 +60,7 @@ def begun(*told: str):
     algorithm = make_algorithm(config, env)
     with Console(said) as console:
         state = first_state(env, algorithm, config, console)
-    return state, make_policy(algorithm, state), said.getvalue()
+    return state, make_policy(env, algorithm, state), said.getvalue()
 
 
 def one_line(capsys: pytest.CaptureFixture[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -9,16 +10,26 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl_hw.config import Config, JoystickConfig, JoystickLater
+from jaxrl_hw.config import Config, JoystickConfig, JoystickLast, JoystickLater, JoystickReward
 from jaxrl_hw.factory import make_env
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
 
-N, TURN = 32, 5
+N, TURN, END = 32, 5, 9
 KEY = jax.random.key(3)
 ASKED = JoystickLater(TURN, 1.0, 0.4, yaw_rate=4.5, walking_power=-0.01, landing=-4.0, fall=-9.0)
+AT_LAST = JoystickLast(
+    END, 0.0, 2.0, 1.5, fall=-20.0, standing_clock_speed=0.5, velocity_fine=3.0
+)
 FIRST = JoystickConfig(
-    noise=0.0, push_speed=0.0, resample_s=(0.02, 0.02), zero_command=0.0, later=ASKED
+    noise=0.0,
+    push_speed=0.0,
+    resample_s=(0.02, 0.02),
+    zero_command=0.0,
+    standing_clock=0.25,
+    reward=JoystickReward(velocity_fine=1.5),
+    later=ASKED,
+    last=AT_LAST,
 )
 
 
@@ -30,6 +41,7 @@ class Robots:
         self.start = jax.jit(env.reset)(KEY)
         assert env.at is not None
         self.stepped = jax.jit(lambda i, *args: env.at(i).step(*args))
+        self.env = env
 
     def step(self, iteration: int, state: Any = None) -> Any:
         action = 0.5 * jax.random.normal(KEY, (N, 12))
@@ -60,7 +72,8 @@ def test_a_fall_costs_as_asked_from_that_iteration_on(robots: Robots) -> None:
     physics = robots.start.physics
     fallen = physics._replace(qpos=physics.qpos.at[:, 2].set(0.3))
     start = robots.start._replace(physics=fallen)
-    for iteration, cost in ((TURN - 1, FIRST.reward.fall), (TURN, ASKED.fall)):
+    costs = {TURN - 1: FIRST.reward.fall, TURN: ASKED.fall, END - 1: ASKED.fall, END: AT_LAST.fall}
+    for iteration, cost in costs.items():
         np.testing.assert_allclose(robots.step(iteration, start)[1].rewards["fall"], cost)
 
 
@@ -84,3 +97,54 @@ def test_a_robot_set_off_is_paid_for_stepping_from_then_on(robots: Robots) -> No
     np.testing.assert_array_equal(after.rewards["stand_still"], 0.0)
     at_rest = robots.step(TURN, still)[1].rewards["stand_still"]
     assert np.any(at_rest < 0.0), "nothing has set these off"
+
+
+def test_what_is_asked_at_last_comes_on_top(robots: Robots) -> None:
+    _, first = robots.step(TURN - 1)
+    _, before = robots.step(END - 1)
+    state, after = robots.step(END)
+    np.testing.assert_allclose(
+        before.rewards["velocity_fine"], first.rewards["velocity_fine"], rtol=1e-6
+    )
+    twofold = 2.0 * before.rewards["velocity_fine"]
+    np.testing.assert_allclose(after.rewards["velocity_fine"], twofold, rtol=1e-5)
+    np.testing.assert_allclose(after.rewards["yaw_rate"], first.rewards["yaw_rate"], rtol=1e-5)
+    assert np.any(before.rewards["landing"] < 0.0)
+    told = np.linalg.norm(state.task.command, axis=-1)
+    assert (told > 0.0).mean() > 0.9, "drawn as at last"
+
+
+def test_only_at_last_do_fast_feet_bring_the_clock_back(robots: Robots) -> None:
+    """To who is told to stand, in what it sees and in what it is paid for."""
+    told = robots.start.task._replace(command=jnp.zeros((N, 3)))
+    qvel = robots.start.physics.qvel.at[:, 6:].add(3.0)  # rad/s of every joint; the base rests
+    physics = robots.start.physics._replace(qvel=qvel)
+    sways = robots.start._replace(task=told, physics=physics)
+    size, shares = {}, {}
+    for iteration in (TURN - 1, END - 1, END):
+        pause = robots.env.at(jnp.int32(iteration)).pause
+        obs = jnp.zeros((1, 47)).at[:, 21:33].set(0.05 * 3.0).at[:, -2:].set(1.0)
+        size[iteration] = float(pause(obs)[0, -1])
+        _, step = robots.step(iteration, sways)
+        free = np.asarray(step.rewards["stand_still"]) == 0.0
+        shares[iteration] = free.mean()
+    assert size == {TURN - 1: 0.25, END - 1: 0.25, END: 1.0}
+    assert shares[TURN - 1] == 0.0
+    assert shares[END - 1] < 0.1 < 0.9 < shares[END]
+
+
+def test_each_alone_does_without_the_other() -> None:
+    for later, last in ((TURN, 0), (0, TURN)):
+        task = replace(
+            FIRST, later=replace(ASKED, iteration=later), last=replace(AT_LAST, iteration=last)
+        )
+        config = Config(robot="g1_12dof", physics="native", num_envs=1, joystick=task)
+        env = make_env(config)
+        start = jax.jit(env.reset)(KEY)
+        fallen = start.physics._replace(qpos=start.physics.qpos.at[:, 2].set(0.3))
+        start = start._replace(physics=fallen)
+        step = jax.jit(lambda i, s, env=env: env.at(i).step(s, jnp.zeros((1, 12)), KEY))
+        for iteration in (TURN - 1, TURN):
+            wanted = (ASKED if later else AT_LAST) if iteration == TURN else FIRST.reward
+            got = step(jnp.int32(iteration), start)[1].rewards["fall"]
+            np.testing.assert_allclose(got, wanted.fall)

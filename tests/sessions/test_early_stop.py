@@ -40,6 +40,18 @@ def test_one_lucky_iteration_does_not_count_as_growth() -> None:
     assert stops_after(EarlyStop(25, 0.5), returns) == WINDOW + 25
 
 
+def test_where_what_is_rewarded_changes_it_begins_anew() -> None:
+    returns = [100.0] * 60 + [10.0] * 200
+    assert stops_after(EarlyStop(50), returns) == WINDOW + 50
+    assert stops_after(EarlyStop(50, turns=(61,)), returns) == 60 + WINDOW + 50
+    assert stops_after(EarlyStop(50, turns=(30, 41)), returns) == 40 + WINDOW + 50
+
+
+def test_it_waits_for_the_last_thing_that_is_asked_for() -> None:
+    returns = [1.0] * 400
+    assert stops_after(EarlyStop(20, turns=(101, 201)), returns) == 200 + WINDOW + 20
+
+
 def test_fed_with_the_past_it_goes_on_as_if_there_had_been_no_break() -> None:
     rng = random.Random(0)
     returns = [min(i, 60) * 0.1 + rng.gauss(0.0, 0.2) for i in range(400)]
