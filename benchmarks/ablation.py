@@ -39,7 +39,10 @@ VARIANTS: dict[str, tuple[str, list[str]]] = {
     "gamma_099": ("gamma 0.99", ["--ppo.gamma", "0.99"]),
     "gamma_095": ("gamma 0.95", ["--ppo.gamma", "0.95"]),
     "envs_128": ("128 envs", ["--num-envs", "128"]),
-    "envs_512": ("512 envs, minibatches as large", ["--num-envs", "512", "--ppo.minibatches", "6"]),
+    "envs_512": (
+        "512 envs, minibatches as large",
+        ["--num-envs", "512", "--ppo.minibatches", "12"],
+    ),
     "slow_commands": (
         "commands of half the speed",
         ["--joystick.vx", "-0.5", "0.5", "--joystick.vy", "-0.25", "0.25"],

@@ -74,6 +74,9 @@ class PPOConfig:
     goal does not change what was."""
     end_std: float = 0.15
     """Upper bound of the policy's standard deviation at the end of the annealing."""
+    average: float = 0.0
+    """Part of the run so far over which the weights of the policy that is evaluated and exported
+    are averaged; 0: they are the last ones."""
     guide: bool = True
     """Start the policy from the task's open-loop motion (stepping in place), if it has one."""
     max_grad_norm: float = 1.0

@@ -90,13 +90,10 @@ class JoystickLast(JoystickLater):
     zero_command: float = 0.45
     recovery_speed: float = 0.3
     standing_clock_speed: float = 0.3
-    """Speed of a foot under the base, m/s, from which who is told to stand sees all of the clock."""
-    push_interval_s: float = 3.5
-    """Mean seconds between pushes."""
+    """Foot speed under the base, m/s, from which who is told to stand sees all of the clock."""
     velocity_fine: float = 2.2
     """Weight of that reward term."""
-    yaw_rate: float = 3.0
-    walking_power: float = -0.023
+    walking_power: float = -0.024
     fall: float = -15.0
 
 

@@ -52,6 +52,8 @@ def preset_config(
     best = preset == "best"
     widths = _WIDE if best else _SMALL
     ppo = PPOConfig(anneal=round(_ANNEALED * iterations))
+    if robot == "g1_12dof":
+        ppo = replace(ppo, end_std=0.16, average=0.1)
     return replace(
         base,
         iterations=iterations + _AFTER.get((robot, preset), 0),

@@ -43,9 +43,7 @@ class Run:
         return int(self.state.iteration)
 
 
-def make_policy(
-    env: Env, algorithm: Algorithm, state: TrainState
-) -> Callable[[Any], jax.Array]:
+def make_policy(env: Env, algorithm: Algorithm, state: TrainState) -> Callable[[Any], jax.Array]:
     """The deterministic policy of a state, as a jitted function of observations [..., O]."""
     learner, pause = state.learner, env_at(env, state.iteration).pause
 

@@ -54,6 +54,7 @@ AT_LEAST = {
     "ppo.anneal": 0,
     "ppo.end_std": 1e-3,
     "ppo.max_grad_norm": 1e-9,
+    "ppo.average": 0.0,
     "ppo.symmetry_coef": 0.0,
     "joystick.episode_s": 0.1,
     "joystick.push_interval_s": 0.1,
@@ -65,7 +66,6 @@ AT_LEAST = {
     "joystick.last.iteration": 0,
     "joystick.last.recovery_speed": 0.0,
     "joystick.last.standing_clock_speed": 0.0,
-    "joystick.last.push_interval_s": 0.1,
     "joystick.velocity_sigma": 1e-6,
     "joystick.velocity_fine_sigma": 1e-6,
     "joystick.yaw_sigma": 1e-6,
@@ -75,6 +75,7 @@ AT_LEAST = {
 AT_MOST = {
     "seed": 2**31 - 1,
     "ppo.gamma": 1.0,
+    "ppo.average": 1.0,
     "ppo.gae_lambda": 1.0,
     "joystick.zero_command": 1.0,
     "joystick.later.zero_command": 1.0,

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxrl_hw.algos.averaging import begun_anew
 from jaxrl_hw.config import Config
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.factory import make_algorithm
@@ -90,7 +91,7 @@ def take_over(
     value network with its statistics and the exploration noise too, where its form is the same.
 
     Args:
-      state: fresh; its optimizer, environments, key and counters stay.
+      state: fresh; its optimizer's moments, environments, key and counters stay.
       policy: of the same form as the state's.
       theirs: the state of the policy's run, None where there is only the policy.
       batch: samples per iteration of the new run.
@@ -107,7 +108,8 @@ def take_over(
         params = params._replace(log_std=log_std)
         std = float(jnp.exp(log_std).mean())
         taken = f"policy, its statistics and action noise ({std:.2f}); the value network is new"
-    return state._replace(params=params, obs_stats=stats), taken
+    opt_state = begun_anew(state.opt_state, params.policy)
+    return state._replace(params=params, opt_state=opt_state, obs_stats=stats), taken
 
 
 def _forgetful(stats: RunningStats, seen: int) -> RunningStats:

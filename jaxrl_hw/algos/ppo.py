@@ -16,6 +16,7 @@ import optax
 from jax import Array, lax
 
 from jaxrl_hw.algos.annealing import adapt_rate, noise_bound
+from jaxrl_hw.algos.averaging import averaged, follow
 from jaxrl_hw.algos.imitation import Guide, imitate
 from jaxrl_hw.algos.returns import gae
 from jaxrl_hw.config import NetConfig, PPOConfig
@@ -90,10 +91,12 @@ def make(
         return Learner(params, optimizer.init(params), stats)
 
     def policy(learner: Learner, policy_obs: Array) -> Array:
-        return _mean(nets, learner.params, learner.obs_stats, policy_obs)
+        weights = averaged(learner.params.policy, learner.opt_state)
+        params = learner.params._replace(policy=weights)
+        return _mean(nets, params, learner.obs_stats, policy_obs)
 
     def act(learner: Learner, obs: Observation, key: Array) -> tuple[Array, dict[str, Array]]:
-        mean = policy(learner, obs.policy)
+        mean = _mean(nets, learner.params, learner.obs_stats, obs.policy)
         log_std = learner.params.log_std
         action = distributions.sample(key, mean, log_std)
         return action, {"log_prob": distributions.log_prob(action, mean, log_std), "mean": mean}
@@ -105,7 +108,8 @@ def make(
         params, opt_state, losses = _optimize(config, optimizer, loss, learner, samples, key)
         bound = noise_bound(config, net.init_std, opt_state.count)
         params = params._replace(log_std=jnp.minimum(params.log_std, bound))
-        stats = _take_in(learner.obs_stats, batch.obs)
+        # what was seen may have been seen through a pause: these are as they were observed
+        stats = _take_in(learner.obs_stats, batch.next_obs)
         metrics = {name: value.mean() for name, value in losses.items()}
         metrics["entropy"] = distributions.entropy(params.log_std)
         metrics["action_std"] = jnp.exp(params.log_std).mean()
@@ -141,9 +145,11 @@ def _take_in(stats: ObsStats, obs: Observation) -> ObsStats:
 
 def _optimizer(config: PPOConfig) -> optax.GradientTransformationExtraArgs:
     def clipped_adam(learning_rate: Any) -> optax.GradientTransformation:
-        return optax.chain(
-            optax.clip_by_global_norm(config.max_grad_norm), optax.adam(learning_rate, eps=1e-5)
-        )
+        steps = [
+            optax.clip_by_global_norm(config.max_grad_norm),
+            optax.adam(learning_rate, eps=1e-5),
+        ]
+        return optax.chain(*steps, *([follow(config.average)] if config.average else []))
 
     # the rate is part of the state, so that it is saved and continues with it
     return optax.inject_hyperparams(clipped_adam)(

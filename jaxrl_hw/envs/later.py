@@ -10,7 +10,6 @@ from jax import Array
 
 from jaxrl_hw.config import JoystickConfig
 
-
 Names = tuple[str, ...]
 
 
@@ -49,5 +48,5 @@ def _from(
 
 _TASK = ("zero_command", "recovery_speed")
 _REWARD = ("yaw_rate", "walking_power", "landing", "fall")
-_LAST_TASK = ("standing_clock_speed", "push_interval_s")
+_LAST_TASK = ("standing_clock_speed",)
 _LAST_REWARD = ("velocity_fine",)

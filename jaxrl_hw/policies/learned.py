@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from jaxrl_hw.algos.averaging import averaged
 from jaxrl_hw.config import Config
 from jaxrl_hw.factory import make_task
 from jaxrl_hw.nets import normalize
@@ -29,7 +30,7 @@ def portable(config: Config, state: TrainState) -> PortablePolicy:
       UserError: unknown robot, or a model that its task cannot use.
     """
     stats: RunningStats = state.obs_stats.policy
-    layers = layers_of(state.params.policy)
+    layers = layers_of(averaged(state.params.policy, state.opt_state))
     millions, rest = (int(x) for x in np.asarray(state.env_steps))
     task, _ = make_task(replace(config, physics="native"))
     now = task if task.at is None else task.at(state.iteration)

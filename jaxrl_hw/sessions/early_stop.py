@@ -28,9 +28,7 @@ class EarlyStop:
         after cannot be compared, so it begins anew, and before the last of them it never stops.
     """
 
-    def __init__(
-        self, patience: int, min_delta: float = 0.0, turns: Collection[int] = ()
-    ) -> None:
+    def __init__(self, patience: int, min_delta: float = 0.0, turns: Collection[int] = ()) -> None:
         self.patience, self.min_delta, self.turns = patience, min_delta, turns
         self.best, self.waited = -math.inf, 0
         self._fed = 0

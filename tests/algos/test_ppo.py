@@ -180,9 +180,11 @@ def test_observations_are_counted_once_per_update_and_after_it() -> None:
     batch = experience(algorithm, learner)
     after, _ = algorithm.update(learner, batch, jax.random.key(1))
     assert float(after.obs_stats.policy.seen) == T * N
-    seen = np.asarray(batch.obs.policy).reshape(-1, OBS)
-    np.testing.assert_allclose(after.obs_stats.policy.mean, seen.mean(0), atol=1e-6)
-    np.testing.assert_allclose(after.obs_stats.critic.var, batch.obs.critic.var((0, 1)), rtol=1e-5)
+    came = batch.next_obs
+    assert not np.allclose(came.policy, batch.obs.policy)
+    mean = np.asarray(came.policy).reshape(-1, OBS).mean(0)
+    np.testing.assert_allclose(after.obs_stats.policy.mean, mean, atol=1e-6)
+    np.testing.assert_allclose(after.obs_stats.critic.var, came.critic.var((0, 1)), rtol=1e-5)
 
 
 def unevenness(algorithm: Algorithm, learner: Learner) -> float:

@@ -18,9 +18,7 @@ pytestmark = pytest.mark.usefixtures("quick_compile")
 N, TURN, END = 32, 5, 9
 KEY = jax.random.key(3)
 ASKED = JoystickLater(TURN, 1.0, 0.4, yaw_rate=4.5, walking_power=-0.01, landing=-4.0, fall=-9.0)
-AT_LAST = JoystickLast(
-    END, 0.0, 2.0, 1.5, fall=-20.0, standing_clock_speed=0.5, velocity_fine=3.0
-)
+AT_LAST = JoystickLast(END, 0.0, 2.0, 1.5, fall=-20.0, standing_clock_speed=0.5, velocity_fine=3.0)
 FIRST = JoystickConfig(
     noise=0.0,
     push_speed=0.0,

@@ -13,10 +13,13 @@ import pytest
 from jaxrl_hw.config import Config, JoystickConfig
 from jaxrl_hw.envs.layout import legged_layout
 from jaxrl_hw.envs.odometry import foot_velocities
-from jaxrl_hw.factory import make_env
+from jaxrl_hw.factory import make_algorithm, make_env
+from jaxrl_hw.loop import init_train_state
 from jaxrl_hw.physics.model import compile_model
+from jaxrl_hw.policies.learned import portable
 from jaxrl_hw.presets import preset_config
 from jaxrl_hw.robots import get_robot
+from jaxrl_hw.run import make_policy
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
 
@@ -83,3 +86,24 @@ def test_who_walks_sees_all_of_the_clock() -> None:
     assert np.all(np.asarray(env.pause(obs))[:, -2:] < 0.5)
     walks = obs.at[:, 6].set(2.0 * 0.3)
     np.testing.assert_array_equal(env.pause(walks), walks)
+
+
+def test_a_runs_policy_and_its_file_see_what_its_iteration_asks_for() -> None:
+    """Fast feet bring the clock back from an iteration on: in the run's policy and the exported."""
+    config = replace(preset_config("g1_12dof"), physics="native", num_envs=1)
+    turn = config.joystick.last.iteration
+    assert turn > 0
+    env = make_env(config)
+    algorithm = make_algorithm(replace(config, ppo=replace(config.ppo, guide=False)), env)
+    state = init_train_state(env, algorithm, seed=0)
+    told = np.random.default_rng(0).uniform(-0.3, 0.3, (2, 47)).astype(np.float32)
+    told[:, 6:9], told[:, -2:] = 0.0, (0.6, -0.8)
+    told[0, :3] = told[0, 21:33] = 0.0  # the first one's feet rest
+    acts = {}
+    for iteration in (turn - 1, turn):
+        then = state._replace(iteration=jnp.int32(iteration))
+        acts[iteration] = np.asarray(make_policy(env, algorithm, then)(told))
+        np.testing.assert_allclose(portable(config, then)(told), acts[iteration], atol=1e-6)
+    off = np.abs(acts[turn] - acts[turn - 1]).max(axis=-1)
+    assert off[0] == 0.0
+    assert off[1] > 1e-4
