@@ -163,7 +163,7 @@ def _line(points: Mapping[int, Mapping[str, int]]) -> dict[str, MemoryNeed]:
 
 def _estimate(config: Config) -> dict[str, MemoryNeed]:
     """The items from sizes alone."""
-    _, joints, obs, critic, state, weights = _numbers(config)
+    _, joints, obs, critic, state, weights, averaged = _numbers(config)
     samples = config.ppo.unroll * (2 * (obs + critic) + 3 * joints + 8) * 4
     native = config.physics == "native"
     pool = MemoryNeed(POOL_PER_THREAD * (config.threads or 2), 16 * state + 4_000)
@@ -171,7 +171,7 @@ def _estimate(config: Config) -> dict[str, MemoryNeed]:
     return {
         "program": MemoryNeed(0, 0),
         "networks": MemoryNeed(2 * weights * 4, 0),
-        "optimizer": MemoryNeed(4 * weights * 4, 0),  # two moments
+        "optimizer": MemoryNeed(2 * (2 * weights + averaged) * 4, 0),  # two moments
         "normalizer": MemoryNeed(2 * 2 * (obs + critic) * 4, 0),
         "environments": MemoryNeed(0, state * 4),
         "rollout": MemoryNeed(0, samples),
@@ -183,7 +183,7 @@ def _estimate(config: Config) -> dict[str, MemoryNeed]:
 def checkpoint_bytes(config: Config, num_envs: int) -> int:
     """What one checkpoint is expected to take on disk: learner, optimizer and environments."""
     numbers = _numbers(config)
-    learner = PACKED_WEIGHTS * 3 * numbers.weights * 4  # weights, two moments
+    learner = PACKED_WEIGHTS * (3 * numbers.weights + numbers.averaged) * 4
     return round(CHECKPOINT_FILES + learner + PACKED_ENVS * num_envs * numbers.state * 4)
 
 
@@ -196,6 +196,7 @@ class _Numbers(NamedTuple):
     critic: int
     state: int  # of one environment
     weights: int
+    averaged: int  # of the weights, those whose mean is kept as well
 
 
 def _numbers(config: Config) -> _Numbers:
@@ -210,8 +211,10 @@ def _numbers(config: Config) -> _Numbers:
         critic = obs + 5 + 2 * feet
         bodies = joints + 2
         state = 3 * (joints + 7) + 8 * bodies + 2 * (joints + 6) + 13 * 3 + joints + obs + critic
-    weights = _weights(obs, config.net.policy, joints) + _weights(critic, config.net.value, 1)
-    return _Numbers(task, joints, obs, critic, state, weights)
+    policy = _weights(obs, config.net.policy, joints)
+    weights = policy + _weights(critic, config.net.value, 1)
+    averaged = policy if config.ppo.average else 0
+    return _Numbers(task, joints, obs, critic, state, weights, averaged)
 
 
 def _weights(size: int, widths: tuple[int, ...], out: int) -> int:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxrl_hw.algos.averaging import averaged
 from jaxrl_hw.envs import observations
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.nets.mlp import ACTIVATIONS
@@ -161,7 +162,7 @@ def test_the_way_back_to_the_learner_is_exact(walking_run, walker):
     learned = walking_run.state
     for mine, theirs in zip(
         params_of(walker)["params"].values(),
-        learned.params.policy["params"].values(),
+        averaged(learned.params.policy, learned.opt_state)["params"].values(),
         strict=True,
     ):
         for name in ("kernel", "bias"):

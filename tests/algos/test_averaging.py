@@ -1,0 +1,114 @@
+"""The mean of a policy's weights, which is what is evaluated and exported."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from jaxrl_hw.algos import averaging, ppo
+from jaxrl_hw.config import NetConfig, PPOConfig
+from jaxrl_hw.factory import make_algorithm, make_env
+from jaxrl_hw.policies.learned import portable
+from jaxrl_hw.presets import preset_config
+from jaxrl_hw.run import make_policy
+from jaxrl_hw.starting import first_state
+from jaxrl_hw.telemetry.console import Console
+from jaxrl_hw.types import Batch, Observation
+
+pytestmark = pytest.mark.usefixtures("quick_compile")
+
+
+class Weights(NamedTuple):
+    policy: Any
+    value: Any
+
+
+def mean_of(path: list[float], part: float) -> float:
+    """What is kept of a policy whose only weight takes this path."""
+    follow = averaging.follow(part)
+    weights = Weights(jnp.zeros(1), jnp.zeros(1))
+    state = follow.init(weights)
+    for goal in path:
+        change = Weights(goal - weights.policy, jnp.ones(1))
+        passed, state = follow.update(change, state, weights)
+        np.testing.assert_array_equal(passed.policy, change.policy)
+        weights = optax.apply_updates(weights, passed)
+    return float(state.policy[0])
+
+
+def test_the_mean_is_that_of_the_formula() -> None:
+    assert mean_of([4.0], 0.5) == 4.0, "what it began with is forgotten at once"
+    assert mean_of([4.0, 6.0], 0.5) == 6.0
+    assert mean_of([4.0, 6.0, 9.0], 0.5) == pytest.approx(6.0 + 2 / 3 * 3.0)
+    assert mean_of([4.0, 6.0, 9.0, 1.0], 0.5) == pytest.approx(8.0 + 2 / 4 * (1.0 - 8.0))
+
+
+def test_it_smooths_what_wanders_and_follows_what_moves_on() -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal(600)
+    assert abs(mean_of(list(5.0 + noise), 0.2) - 5.0) < 0.3
+    steps = [*(0.0 + noise[:300]), *(5.0 + noise[300:])]
+    assert abs(mean_of(steps, 0.1) - 5.0) < 0.5
+
+
+T, N, OBS = 4, 16, 3
+ONE_PASS = PPOConfig(unroll=T, epochs=1, minibatches=1, symmetry="none", learning_rate=0.05)
+ONE_PASS = replace(ONE_PASS, lr_max=0.05, lr_schedule="fixed")
+
+
+def taught(part: float, updates: int = 3) -> tuple[Any, Any]:
+    """An algorithm, and what it has learned from random experience."""
+    settings = replace(ONE_PASS, average=part)
+    algorithm = ppo.make(settings, NetConfig(policy=(8,), value=(8,)), OBS, OBS, 2)
+    learner, update = algorithm.init(jax.random.key(0)), jax.jit(algorithm.update)
+    for i in range(updates):
+        rng = np.random.default_rng(i)
+        obs = [jnp.asarray(rng.standard_normal((T, N, OBS)), jnp.float32) for _ in range(2)]
+        seen, came = (Observation(x, x) for x in obs)
+        action, extras = algorithm.act(learner, seen, jax.random.key(i))
+        reward, never = jnp.asarray(rng.standard_normal((T, N)), jnp.float32), jnp.zeros((T, N)) > 0
+        batch = Batch(seen, action, reward, came, never, never, extras)
+        learner, _ = update(learner, batch, jax.random.key(i))
+    return algorithm, learner
+
+
+def test_experience_is_collected_with_the_weights_as_they_are() -> None:
+    obs = jnp.linspace(-1.0, 1.0, 4 * OBS).reshape(4, OBS)
+    both = {part: taught(part) for part in (0.0, 0.9)}
+    acted, shown = {}, {}
+    for part, (algorithm, learner) in both.items():
+        _, extras = algorithm.act(learner, Observation(obs, obs), jax.random.key(9))
+        acted[part], shown[part] = extras["mean"], algorithm.policy(learner, obs)
+    np.testing.assert_array_equal(acted[0.9], acted[0.0])
+    np.testing.assert_array_equal(shown[0.0], acted[0.0])
+    assert float(jnp.abs(shown[0.9] - acted[0.9]).max()) > 1e-3
+
+
+def test_a_run_continues_exports_and_hands_over_its_mean(train_run: Any, tmp_path: Path) -> None:
+    base = preset_config("cartpole").ppo
+    changes = {"ppo": replace(base, unroll=8, epochs=2, minibatches=1, average=0.8)}
+    whole = train_run("cartpole", tmp_path / "whole", iterations=4, **changes)
+    train_run("cartpole", tmp_path / "parts", **changes)
+    parts = train_run("cartpole", tmp_path / "parts", iterations=4, **changes)
+    obs = np.random.default_rng(0).standard_normal((50, 5)).astype(np.float32)
+    action = np.asarray(whole.policy(obs))
+    np.testing.assert_array_equal(parts.policy(obs), action)
+    np.testing.assert_allclose(portable(whole.config, whole.state)(obs), action, atol=1e-5)
+    last = whole.state.params.policy
+    mean = averaging.averaged(last, whole.state.opt_state)
+    off = jax.tree.map(lambda a, b: float(jnp.abs(a - b).max()), mean, last)
+    assert max(jax.tree.leaves(off)) > 1e-4, "the mean is not the last"
+    source = {"init_from": str(tmp_path / "whole"), "iterations": 1, **changes}
+    config = replace(whole.config, run_dir=str(tmp_path / "new"), **source)
+    env = make_env(config)
+    algorithm = make_algorithm(config, env)
+    state = first_state(env, algorithm, config, Console(io.StringIO()))
+    np.testing.assert_allclose(make_policy(env, algorithm, state)(obs), action, atol=1e-6)
