@@ -88,12 +88,12 @@ class JoystickLast(JoystickLater):
     through anything, and to be exact."""
 
     zero_command: float = 0.45
-    recovery_speed: float = 0.3
-    standing_clock_speed: float = 0.3
+    recovery_speed: float = 0.45
+    standing_clock_speed: float = 0.45
     """Foot speed under the base, m/s, from which who is told to stand sees all of the clock."""
     velocity_fine: float = 2.2
     """Weight of that reward term."""
-    walking_power: float = -0.024
+    walking_power: float = -0.021
     fall: float = -15.0
 
 
