@@ -41,8 +41,8 @@ def test_config_comes_back_with_its_surroundings(tmp_path):
     run = RunDir(tmp_path / "a" / "b")
     run.prepare()
     assert run.read_config() is None
-    run.write_config({"robot": "g1", "ppo": {"gamma": 0.97}})
-    assert run.read_config() == {"robot": "g1", "ppo": {"gamma": 0.97}}
+    run.write_config({"robot": "g1", "net": {"activation": "tanh"}})
+    assert run.read_config() == {"robot": "g1", "net": {"activation": "tanh"}}
     record = json.loads(run.config_json.read_text())
     assert set(record) == {"format", "id", "config", "versions", "git_commit"}
     assert record["format"] == 1
