@@ -32,7 +32,8 @@ class Batch(NamedTuple):
     """One iteration's experience, time first.
 
     `next_obs` is what followed the action *before* any reset: at the end of an episode it is the
-    true final observation, from which a truncated episode bootstraps.
+    true final observation, from which a truncated episode bootstraps. `obs` is what the policy saw,
+    after a pause where the task has one; `next_obs` is as it was observed.
     """
 
     obs: Observation  # [T, N, ...]

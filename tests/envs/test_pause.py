@@ -19,6 +19,7 @@ from jaxrl_hw.physics.model import compile_model
 from jaxrl_hw.policies.learned import portable
 from jaxrl_hw.presets import preset_config
 from jaxrl_hw.robots import get_robot
+from jaxrl_hw.rollout import collect
 from jaxrl_hw.run import make_policy
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
@@ -107,3 +108,17 @@ def test_a_runs_policy_and_its_file_see_what_its_iteration_asks_for() -> None:
     off = np.abs(acts[turn] - acts[turn - 1]).max(axis=-1)
     assert off[0] == 0.0
     assert off[1] > 1e-4
+
+
+def test_a_policy_learns_from_what_it_saw_and_its_statistics_from_what_was_observed() -> None:
+    still = JoystickConfig(noise=0.0, push_speed=0.0, zero_command=1.0, standing_clock=SIZE)
+    base = Config(robot="g1_12dof", physics="native", num_envs=4, joystick=still)
+    config = replace(base, ppo=replace(base.ppo, unroll=3, guide=False))
+    env = make_env(config)
+    algorithm = make_algorithm(config, env)
+    state = init_train_state(env, algorithm, seed=0)
+    _, batch, _ = collect(env, algorithm, state.learner, state.env_state, state.key)
+    clock = {"seen": batch.obs.policy[..., -2:], "observed": batch.next_obs.policy[..., -2:]}
+    size = {name: np.linalg.norm(x, axis=-1) for name, x in clock.items()}
+    np.testing.assert_allclose(size["seen"], SIZE, rtol=1e-5)
+    np.testing.assert_allclose(size["observed"], 1.0, rtol=1e-5)
