@@ -11,6 +11,7 @@ from memory_runs import Row
 
 from jaxrl_hw.commands import BAD_INPUT
 from jaxrl_hw.hardware.sizing import granularity_of
+from jaxrl_hw.probing import Outcome, train
 
 ROBOTS = ("cartpole", "g1_12dof", "go1")
 LIMITS_MB = (600, 1600)
@@ -62,11 +63,11 @@ def measured(trials: Sequence[Trial], physics: str) -> Iterator[Row]:
     """A row for each trial, every one as a new user's first run."""
     for trial in trials:
         with memory_runs.caching_in(None):
-            done = memory_runs.train(trial.flags(physics))
+            done = train(trial.flags(physics))
         yield {**trial._asdict(), "physics": physics, **judged(trial, done)}
 
 
-def judged(trial: Trial, done: memory_runs.Outcome) -> Row:
+def judged(trial: Trial, done: Outcome) -> Row:
     """What became of a trial: how it `ENDED`, and the figures of a run."""
     if done.reason:
         named = done.code == BAD_INPUT and "give at least --memory-limit" in done.reason

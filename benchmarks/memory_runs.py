@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from jaxrl_hw import footprint
 from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.presets import preset_config
+from jaxrl_hw.probing import train
 
 Row = dict[str, Any]
 
@@ -26,16 +23,6 @@ WARMING_UP = 2
 CACHE = "JAXRL_HW_CACHE"
 _BESIDE = ("libraries", "driver")
 """What is held whatever the number of environments."""
-
-
-class Outcome(NamedTuple):
-    """How a run of the command ended."""
-
-    code: int
-    reason: str
-    """Why it did not reach its goal, in one line; empty where it did."""
-    plan: dict[str, Any]
-    metrics: list[Row]
 
 
 @contextmanager
@@ -53,32 +40,6 @@ def caching_in(folder: Path | None) -> Iterator[None]:
         finally:
             del os.environ[CACHE]
             os.environ.update({name: value for name, value in before.items() if value is not None})
-
-
-def train(flags: Sequence[str]) -> Outcome:
-    """Run `python -m jaxrl_hw.train` with the flags, in a folder that is gone afterwards."""
-    with tempfile.TemporaryDirectory() as place:
-        run = Path(place) / "run"
-        command = [sys.executable, "-m", "jaxrl_hw.train", *flags]
-        # with fewer environments than were asked for a figure would stand in the wrong row
-        command += ["--on-oom", "fail", "--no-tensorboard", "--run-dir", str(run)]
-        done = subprocess.run(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
-        )
-        if done.returncode:
-            said = done.stderr.decode(errors="replace")
-            return Outcome(done.returncode, _reason(done.returncode, said), {}, [])
-        lines = (run / "metrics.jsonl").read_text().splitlines()
-        plan = json.loads((run / "plan.json").read_text())
-        return Outcome(0, "", plan, [json.loads(line) for line in lines])
-
-
-def _reason(code: int, said: str) -> str:
-    if code < 0:
-        return f"killed by signal {-code} ({signal.strsignal(-code)})"
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    told = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    return f"exit code {code}: {(told or lines or ['nothing was said'])[-1][:300]}"
 
 
 def measure(robot: str, physics: str, num_envs: int, iterations: int, hardware: Hardware) -> Row:

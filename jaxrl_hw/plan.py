@@ -15,27 +15,33 @@ from jaxrl_hw.hardware import profiles
 from jaxrl_hw.hardware.detect import Hardware, usable_cores
 from jaxrl_hw.planning import make_plan
 from jaxrl_hw.plans import Plan
+from jaxrl_hw.probing import probe
 from jaxrl_hw.telemetry.console import Console
 from jaxrl_hw.telemetry.memory_table import Size, breakdown, sizes
 
 _PROG = "python -m jaxrl_hw.plan"
 _ABOUT = (
     "Print what a training with these flags would do and use, without training. --json prints it "
-    "as data, --gpu NAME plans for a kind of device that is not here: "
+    "as data, --probe trains a few iterations with each size first, for its speed, --gpu NAME "
+    "plans for a kind of device that is not here: "
     f"{', '.join(profile.name for profile in profiles.PROFILES[1:])}."
 )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Takes the flags of `jaxrl_hw.train`; --json prints the plan as data, --gpu NAME plans for a
-    device that is not there."""
+    """Takes the flags of `jaxrl_hw.train`; --json prints the plan as data, --probe measures the
+    sizes' speeds first, --gpu NAME plans for a device that is not there."""
 
     def body() -> int:
         words = list(sys.argv[1:] if argv is None else argv)
         as_data = "--json" in words
-        words = [word for word in words if word != "--json"]
+        probing = "--probe" in words
+        words = [word for word in words if word not in ("--json", "--probe")]
         gpu, words = taken(words, "gpu")
-        plan = _elsewhere(gpu, words) if gpu is not None else _here(words, quiet=as_data)
+        if gpu is not None and probing:
+            raise UserError(f"--probe trains on this machine: leave --gpu {gpu} out")
+        with Console(sys.stderr if as_data else None) as console:
+            plan = _elsewhere(gpu, words) if gpu is not None else _here(words, console, probing)
         if as_data:
             print(json.dumps(plan.to_dict(), indent=2))
         else:
@@ -45,14 +51,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_command(body)
 
 
-def _here(words: list[str], quiet: bool) -> Plan:
+def _here(words: list[str], console: Console, probing: bool) -> Plan:
     """This machine's plan; where nothing is known of the program it is compiled for its figures."""
     config = parse(words, _PROG, _ABOUT)
     plan = make_plan(config)
+    if probing:  # a process each: the device is theirs as long as this one has not opened it
+        probe(plan, console.message)
+        plan = make_plan(config)
     if plan.footprint.source != ESTIMATED:
         return plan
-    told = "asking the compiler what the program needs (once)"
-    with Console(sys.stderr if quiet else None) as console, console.compiling(told):
+    with console.compiling("asking the compiler what the program needs (once)"):
         from jaxrl_hw.hardware import xla
         from jaxrl_hw.measuring import measure
 

@@ -120,7 +120,7 @@ class Plan:
     def _speed(self) -> str:
         rate = self.footprint.rates.get(int(self.config.num_envs))
         if rate is None:
-            return "not known before the first run with this many environments"
+            return "not known before a run with this many environments; plan --probe measures it"
         return f"{rate:,.0f} env steps/s expected, as measured here before"
 
     def _told(self) -> list[Setting]:

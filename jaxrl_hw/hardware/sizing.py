@@ -164,6 +164,18 @@ def granularity_of(unroll: int, minibatches: int) -> int:
     return minibatches // math.gcd(unroll, minibatches)
 
 
+def paying(rates: Mapping[int, float]) -> int | None:
+    """The number after which the next larger one that was measured gained too little.
+
+    None where no two sizes, the larger at least one and a half times the smaller, tell.
+    """
+    sizes = sorted(rates)
+    for smaller, larger in itertools.pairwise(sizes):
+        if larger >= 1.5 * smaller and rates[larger] < _GAIN * rates[smaller]:
+            return smaller
+    return None
+
+
 def _bounds(
     hardware: Hardware,
     granularity: int,
@@ -174,11 +186,11 @@ def _bounds(
     """Least and most in multiples of the granularity, and what sets the most."""
     least, most = bounds
     reason = f"more than {most:,} make learning slower, not better"
-    paying = _paying(rates)
+    enough = paying(rates)
     if max_envs:
         most, reason = max_envs, f"--max-envs {max_envs:,}"
-    elif paying is not None and paying < most:
-        most = paying
+    elif enough is not None and enough < most:
+        most = enough
         reason = f"measured here: more than {most:,} gain less than {_GAIN - 1:.0%} a step in size"
     elif hardware.platform == "cpu":
         pays = max(_ENVS_PER_CORE, hardware.cores * _ENVS_PER_CORE)
@@ -189,18 +201,6 @@ def _bounds(
     high = max(granularity, most // granularity * granularity)
     low = min(high, -(-least // granularity) * granularity)
     return low, high, (reason,)
-
-
-def _paying(rates: Mapping[int, float]) -> int | None:
-    """The number after which the next larger one that was measured gained too little.
-
-    None where no two sizes, the larger at least one and a half times the smaller, tell.
-    """
-    sizes = sorted(rates)
-    for smaller, larger in itertools.pairwise(sizes):
-        if larger >= 1.5 * smaller and rates[larger] < _GAIN * rates[smaller]:
-            return smaller
-    return None
 
 
 def _largest_fit(budget: int, need: MemoryNeed, granularity: int) -> int:

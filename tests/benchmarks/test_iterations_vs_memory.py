@@ -152,13 +152,6 @@ def test_the_plot_shows_every_series_at_the_width_of_a_page(
     assert not (tmp_path / "none.png").exists()
 
 
-def test_a_process_that_is_killed_or_says_nothing_is_a_reason_too(bench: Any) -> None:
-    assert bench.memory_runs._reason(-9, "half a line") == "killed by signal 9 (Killed)"
-    assert bench.memory_runs._reason(1, "") == "exit code 1: nothing was said"
-    told = bench.memory_runs._reason(1, "warning: slow\nerror: disk full\n")
-    assert told == "exit code 1: disk full"
-
-
 @pytest.mark.parametrize(
     ("argv", "said"),
     [

@@ -13,6 +13,7 @@ import pytest
 
 from jaxrl_hw.footprint import ITEMS
 from jaxrl_hw.plan import main
+from jaxrl_hw.probing import ending
 
 CARTPOLE = ["--robot", "cartpole", "--ppo.unroll", "8", "--net.policy", "32", "--net.value", "32"]
 
@@ -90,11 +91,34 @@ def test_a_small_card_holds_fewer(capsys: pytest.CaptureFixture[str]) -> None:
     assert sizes == sorted(set(sizes))
 
 
+def test_a_probe_measures_the_speed_of_each_size_and_train_finds_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    flags = [*CARTPOLE, "--max-envs", "128"]
+    assert {c["steps_per_s"] for c in planned(capsys, *flags)["candidates"]} == {None}
+    assert main([*flags, "--probe", "--json"]) == 0
+    out, said = capsys.readouterr()
+    speeds = {c["num_envs"]: c["steps_per_s"] for c in json.loads(out)["candidates"]}
+    measured = {n for n, speed in speeds.items() if speed is not None}
+    assert measured == {64, 128}
+    assert all(speeds[n] > 100 for n in measured)
+    assert "iterations with 64 environments" in said
+    assert planned(capsys, *flags)["candidates"] == json.loads(out)["candidates"]
+    assert not (tmp_path / "runs").exists(), "a probe leaves no run"
+
+
+def test_a_probe_that_fails_says_why() -> None:
+    assert ending(-9, "half a line") == "killed by signal 9 (Killed)"
+    assert ending(1, "") == "exit code 1: nothing was said"
+    assert ending(1, "warning: slow\nerror: disk full\n") == "exit code 1: disk full"
+
+
 def test_what_cannot_be_is_told_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert "the nearest first, there are t4" in refused(capsys, *CARTPOLE, "--gpu", "t44")
     assert "leave --physics native out" in refused(
         capsys, *CARTPOLE, "--gpu", "t4", "--physics", "native"
     )
+    assert "leave --gpu t4 out" in refused(capsys, *CARTPOLE, "--gpu", "t4", "--probe")
     assert "needs a value" in refused(capsys, *CARTPOLE, "--gpu")
     assert "did you mean 6GB" in refused(capsys, *CARTPOLE, "--memory-limit", "6")
     assert "give at least --memory-limit" in refused(capsys, *CARTPOLE, "--memory-limit", "99MB")
