@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from jaxrl_hw.config import Config, PPOConfig
+from jaxrl_hw.probing import Outcome
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 TOO_MANY = 99_999_992  # a cartpole needs some 35 kB
@@ -229,7 +230,7 @@ def outcome(bench: Any, **changes: Any) -> Any:
         "config": {"ppo": {"unroll": 32, "minibatches": 8}},
         "measured_bytes": {**used, **{k: v for k, v in changes.items() if k in used}},
     }
-    return bench.memory_runs.Outcome(0, "", plan, [])
+    return Outcome(0, "", plan, [])
 
 
 def test_a_limit_is_judged_by_the_peaks_of_the_run_and_of_the_compiler(bench: Any) -> None:
@@ -239,7 +240,7 @@ def test_a_limit_is_judged_by_the_peaks_of_the_run_and_of_the_compiler(bench: An
         "kept": outcome(bench),
         "exceeded": outcome(bench, peak=1_000_000_001, compile_peak=1_200_000_000),
         "exceeded while compiling": outcome(bench, compile_peak=1_000_000_001),
-        "failed": bench.memory_runs.Outcome(2, "exit code 2: use smaller networks", {}, []),
+        "failed": Outcome(2, "exit code 2: use smaller networks", {}, []),
     }
     rows = [budgets.judged(trial, case) for case in cases.values()]
     assert [row["ended"] for row in rows] == list(cases)
