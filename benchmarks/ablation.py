@@ -19,37 +19,48 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 RESULTS = Path(__file__).parent / "results"
 GOOD = 0.2  # m/s
 SAVES = 10  # checkpoints per variant
 
-VARIANTS: dict[str, tuple[str, list[str]]] = {
-    "recipe": ("as it is", []),
-    "no_mirror": ("no mirror loss", ["--ppo.symmetry", "none"]),
-    "augment": ("mirrored samples in place of the mirror loss", ["--ppo.symmetry", "augment"]),
-    "no_guide": ("from a random policy", ["--ppo.no-guide"]),
-    "no_gait": (
+
+class Variant(NamedTuple):
+    """What differs from the recipe."""
+
+    what: str
+    flags: list[str]
+    until: float = 1.0
+    """Share of the run that the flags are for; after it the recipe goes on."""
+
+
+_SLOW = ["--joystick.vx", "-0.5", "0.5", "--joystick.vy", "-0.25", "0.25"]
+VARIANTS = {
+    "recipe": Variant("as it is", []),
+    "no_mirror": Variant("no mirror loss", ["--ppo.symmetry", "none"]),
+    "augment": Variant(
+        "mirrored samples in place of the mirror loss", ["--ppo.symmetry", "augment"]
+    ),
+    "no_guide": Variant("from a random policy", ["--ppo.no-guide"]),
+    "no_gait": Variant(
         "no gait-phase reward",
         ["--joystick.reward.foot-height", "0", "--joystick.reward.foot-contact", "0"],
     ),
-    "fixed_lr": ("fixed learning rate 1e-3", ["--ppo.lr-schedule", "fixed"]),
-    "kl_001": ("KL target 0.01", ["--ppo.desired-kl", "0.01"]),
-    "gamma_099": ("gamma 0.99", ["--ppo.gamma", "0.99"]),
-    "gamma_095": ("gamma 0.95", ["--ppo.gamma", "0.95"]),
-    "envs_128": ("128 envs", ["--num-envs", "128"]),
-    "envs_512": (
+    "fixed_lr": Variant("fixed learning rate 1e-3", ["--ppo.lr-schedule", "fixed"]),
+    "kl_001": Variant("KL target 0.01", ["--ppo.desired-kl", "0.01"]),
+    "gamma_099": Variant("gamma 0.99", ["--ppo.gamma", "0.99"]),
+    "gamma_095": Variant("gamma 0.95", ["--ppo.gamma", "0.95"]),
+    "envs_128": Variant("128 envs", ["--num-envs", "128"]),
+    "envs_512": Variant(
         "512 envs, minibatches as large",
         ["--num-envs", "512", "--ppo.minibatches", "12"],
     ),
-    "slow_commands": (
-        "commands of half the speed",
-        ["--joystick.vx", "-0.5", "0.5", "--joystick.vy", "-0.25", "0.25"],
-    ),
-    "substeps_4": ("4 substeps of 5 ms", ["--timestep", "0.005"]),
-    "substeps_10": ("10 substeps of 2 ms", ["--timestep", "0.002"]),
-    "same_start": (
+    "minibatches_12": Variant("12 minibatches of half the size", ["--ppo.minibatches", "12"]),
+    "curriculum": Variant("commands of half the speed in the first third", _SLOW, 1 / 3),
+    "substeps_4": Variant("4 substeps of 5 ms", ["--timestep", "0.005"]),
+    "substeps_10": Variant("10 substeps of 2 ms", ["--timestep", "0.002"]),
+    "same_start": Variant(
         "every episode from the home pose",
         ["--joystick.start-joint", "0", "--joystick.start-velocity", "0"],
     ),
@@ -81,18 +92,22 @@ def main() -> None:
 
 def measure(name: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Train one variant in its own process, then measure its checkpoints in another."""
-    flags = VARIANTS[name][1]
+    what, flags, until = VARIANTS[name]
     count = num_envs(args.robot, flags)
     steps = args.million_steps * 1e6
     iterations = max(1, round(steps / (count * 24)))
     every = max(1, iterations // SAVES)
     command = [sys.executable, "-m", "jaxrl_hw.train", "--robot", args.robot, "--run-dir"]
-    command += [str(folder), "--seed", str(args.seed), "--iterations", str(iterations)]
-    command += ["--threads", "1", "--save-every", str(every), "--keep", str(SAVES + 2)]
-    command += ["--num-envs", str(count), "--no-tensorboard", *without_envs(flags)]
+    command += [str(folder), "--seed", str(args.seed), "--threads", "1", "--no-tensorboard"]
+    command += ["--num-envs", str(count), "--save-every", str(every), "--keep", str(SAVES + 2)]
+    parts = [[*without_envs(flags), "--iterations", str(round(until * iterations))]]
+    if until < 1:
+        recipe = [*as_in_the_recipe(args.robot, flags), "--iterations", str(iterations)]
+        parts.append([*recipe, "--override-config"])
     env = {**os.environ, "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
     start = time.perf_counter()
-    subprocess.run(command, check=True, env=env, stdout=subprocess.DEVNULL)
+    for part in parts:
+        subprocess.run([*command, *part], check=True, env=env, stdout=subprocess.DEVNULL)
     minutes = (time.perf_counter() - start) / 60
     checker = [sys.executable, __file__, "--check", str(folder)]
     told = subprocess.run(checker, check=True, env=env, stdout=subprocess.PIPE, text=True).stdout
@@ -100,8 +115,9 @@ def measure(name: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]
     good = [row["env_steps"] for row in curve if row["velocity_error"] < GOOD and not row["falls"]]
     return {
         "name": name,
-        "what": VARIANTS[name][0],
+        "what": what,
         "flags": flags,
+        "until": until,
         "steps_to_good": good[0] if good else None,
         "end": curve[-1],
         "minutes": minutes,
@@ -116,6 +132,18 @@ def num_envs(robot: str, flags: list[str]) -> int:
     if "--num-envs" in flags:
         return int(flags[flags.index("--num-envs") + 1])
     return int(make_plan(preset_config(robot)).config.num_envs)
+
+
+def as_in_the_recipe(robot: str, flags: list[str]) -> list[str]:
+    """The same settings with the values of the robot's preset."""
+    from jaxrl_hw import preset_config, settings
+
+    recipe, told = preset_config(robot), []
+    for word in flags:
+        if word.startswith("--"):
+            value = settings.value_at(recipe, word[2:].replace("-", "_"))
+            told += [word, *map(str, value if isinstance(value, tuple) else (value,))]
+    return told
 
 
 def without_envs(flags: list[str]) -> list[str]:
