@@ -8,12 +8,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from jaxrl_hw.joystick_config import JoystickConfig, JoystickLast, JoystickLater, JoystickReward
+from jaxrl_hw.joystick_config import (
+    STRETCHES,
+    JoystickConfig,
+    JoystickFinish,
+    JoystickLast,
+    JoystickLater,
+    JoystickReward,
+)
 
 __all__ = (
+    "STRETCHES",
     "CartpoleConfig",
     "Config",
     "JoystickConfig",
+    "JoystickFinish",
     "JoystickLast",
     "JoystickLater",
     "JoystickReward",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jaxrl_hw import settings
-from jaxrl_hw.config import Config
+from jaxrl_hw.config import STRETCHES, Config
 from jaxrl_hw.hardware import profiles
 from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.hardware.remembered import recall
@@ -108,8 +108,8 @@ def program(config: Config, hardware: Hardware) -> dict[str, Any]:
     told = settings.to_dict(config)
     shaping = {name: told[name] for name in _SHAPING}
     shaping["joystick"].pop("reward", None)
-    for stage in ("later", "last"):
-        shaping["joystick"][stage] = shaping["joystick"][stage]["iteration"] > 0
+    for stretch in STRETCHES:
+        shaping["joystick"][stretch] = shaping["joystick"][stretch]["iteration"] > 0
     return {
         **shaping,
         "sources": _digest([get_robot(config.robot).mjcf, *_sources()]),

@@ -15,6 +15,7 @@ BEFORE = {
     "joystick.recovery_after_s": 2.0,
     "joystick.later": {"iteration": 0},
     "joystick.last": {"iteration": 0},
+    "joystick.finish": {"iteration": 0},
     "joystick.reward.velocity_fine": 0.0,
     "ppo.average": 0.0,
     "joystick.reward.landing": 0.0,

@@ -93,8 +93,21 @@ class JoystickLast(JoystickLater):
     """Foot speed under the base, m/s, from which who is told to stand sees all of the clock."""
     velocity_fine: float = 2.2
     """Weight of that reward term."""
-    walking_power: float = -0.021
+    walking_power: float = -0.030
     fall: float = -15.0
+
+
+@dataclass(frozen=True)
+class JoystickFinish(JoystickLast):
+    """And once more, for the end: a gait that dear power has made cheap stays so where power is
+    less dear again, and becomes exact."""
+
+    walking_power: float = -0.020
+    velocity_fine: float = 2.4
+
+
+STRETCHES = ("later", "last", "finish")
+"""What follows the first stretch of a run, in this order."""
 
 
 @dataclass(frozen=True)
@@ -177,3 +190,4 @@ class JoystickConfig:
     reward: JoystickReward = field(default_factory=JoystickReward)
     later: JoystickLater = field(default_factory=JoystickLater)
     last: JoystickLast = field(default_factory=JoystickLast)
+    finish: JoystickFinish = field(default_factory=JoystickFinish)

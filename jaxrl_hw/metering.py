@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from jaxrl_hw.config import Config
+from jaxrl_hw.config import STRETCHES, Config
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.hardware.memory import MemoryWatch
 from jaxrl_hw.loop import total_steps
@@ -64,9 +64,9 @@ class Meter:
 
 def plateau(config: Config, folder: RunDir, done: int) -> EarlyStop | None:
     """The run's early stopping, told of the first `done` iterations; None where it has none."""
-    stages = (config.joystick.later, config.joystick.last)
+    begins = [getattr(config.joystick, stretch).iteration for stretch in STRETCHES]
     # of iteration 800 a state says 800 when it begins: it is the 801st
-    turns = [stage.iteration + 1 for stage in stages if stage.iteration]
+    turns = [iteration + 1 for iteration in begins if iteration]
     stop = parse_early_stop(config.early_stop, turns)
     if stop is not None and done and folder.metrics_jsonl.exists():
         for value in read_columns(folder.metrics_jsonl).get("episode_return", [])[:done]:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from jaxrl_hw.config import (
     Config,
     JoystickConfig,
+    JoystickFinish,
     JoystickLast,
     JoystickLater,
     JoystickReward,
@@ -101,7 +102,8 @@ def _joystick(robot: str, feet: int) -> JoystickConfig:
             self_collision=False,  # as in its source, where only soles have shapes that collide
             vx=(-1.2, 1.2),  # at the edge of what is drawn it is slower than told
             later=JoystickLater(iteration=800),  # it walks by then
-            last=JoystickLast(iteration=1800),  # and stands, and tracks
+            last=JoystickLast(iteration=1800),  # and stands
+            finish=JoystickFinish(iteration=3300),  # and does so at little power
             push_speed=1.5,
             swing_height=0.085,
             standing_clock=0.25,  # else it steps in place

@@ -7,11 +7,12 @@ import json
 import math
 import typing
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from jaxrl_hw import history
-from jaxrl_hw.config import Config, JoystickReward
+from jaxrl_hw.config import STRETCHES, Config, JoystickConfig, JoystickReward
 from jaxrl_hw.envs import task_names
 from jaxrl_hw.errors import UserError, suggest, unknown
 from jaxrl_hw.hardware.arguments import parse_fraction, parse_memory, parse_num_envs
@@ -61,11 +62,9 @@ AT_LEAST = {
     "joystick.noise": 0.0,
     "joystick.standing_clock_speed": 0.0,
     "joystick.recovery_speed": 0.0,
-    "joystick.later.iteration": 0,
-    "joystick.later.recovery_speed": 0.0,
-    "joystick.last.iteration": 0,
-    "joystick.last.recovery_speed": 0.0,
-    "joystick.last.standing_clock_speed": 0.0,
+    **{f"joystick.{stretch}.iteration": 0 for stretch in STRETCHES},
+    **{f"joystick.{stretch}.recovery_speed": 0.0 for stretch in STRETCHES},
+    **{f"joystick.{stretch}.standing_clock_speed": 0.0 for stretch in STRETCHES[1:]},
     "joystick.velocity_sigma": 1e-6,
     "joystick.velocity_fine_sigma": 1e-6,
     "joystick.yaw_sigma": 1e-6,
@@ -78,8 +77,7 @@ AT_MOST = {
     "ppo.average": 1.0,
     "ppo.gae_lambda": 1.0,
     "joystick.zero_command": 1.0,
-    "joystick.later.zero_command": 1.0,
-    "joystick.last.zero_command": 1.0,
+    **{f"joystick.{stretch}.zero_command": 1.0 for stretch in STRETCHES},
     "joystick.swing_fraction": 0.95,
     "joystick.standing_clock": 1.0,
 }
@@ -183,7 +181,7 @@ def _check_task(config: Config) -> None:
 
 def _check_ranges(config: Config) -> None:
     """Every pair of numbers is a range, low first; every number is finite."""
-    for part in ("joystick", "joystick.later", "joystick.last", "cartpole", "ppo", "net"):
+    for part in (*_GROUPS, *(f"joystick.{stretch}" for stretch in STRETCHES)):
         group = value_at(config, part)
         for field in dataclasses.fields(group):
             got, name = getattr(group, field.name), flag(f"{part}.{field.name}")
@@ -196,11 +194,7 @@ def _check_ranges(config: Config) -> None:
         low, high = value_at(config, key)
         if low <= 0.0:
             raise UserError(f"{flag(key)} must be above 0, got {low} {high}")
-    later, last = config.joystick.later.iteration, config.joystick.last.iteration
-    if 0 < last < later:
-        raise UserError(
-            f"--joystick.last.iteration {last} must not be below --joystick.later.iteration {later}"
-        )
+    _check_order(config.joystick)
     if config.ppo.lr_min > config.ppo.lr_max:
         low, high = config.ppo.lr_min, config.ppo.lr_max
         raise UserError(f"--ppo.lr-min {low} must not be above --ppo.lr-max {high}")
@@ -210,6 +204,7 @@ def _check_ranges(config: Config) -> None:
             raise UserError(f"{flag('joystick.reward.' + field.name)} must be finite, got {weight}")
 
 
+_GROUPS = ("joystick", "cartpole", "ppo", "net")
 _ABOVE_ZERO = (
     "joystick.joint_friction",
     "joystick.friction",
@@ -218,6 +213,17 @@ _ABOVE_ZERO = (
     "joystick.resample_s",
     "cartpole.pole_mass",
 )
+
+
+def _check_order(joystick: JoystickConfig) -> None:
+    """No stretch of a run begins before the one that it follows."""
+    begins = [(name, getattr(joystick, name).iteration) for name in STRETCHES]
+    for (before, first), (after, then) in pairwise(x for x in begins if x[1]):
+        if then < first:
+            raise UserError(
+                f"--joystick.{after}.iteration {then} must not be below "
+                f"--joystick.{before}.iteration {first}"
+            )
 
 
 def _overlay(target: Any, values: Mapping[str, Any], prefix: str, source: str) -> Any:

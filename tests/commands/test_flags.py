@@ -54,6 +54,10 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
             ["--joystick.later.zero-command", "2"],
             "--joystick.later.zero-command must be from 0 to 1",
         ),
+        (
+            ["--joystick.later.iteration", "500", "--joystick.finish.iteration", "400"],
+            "--joystick.finish.iteration 400 must not be below --joystick.later.iteration 500",
+        ),
         (["--joystick.later.iteration", "-1"], "--joystick.later.iteration must be at least 0"),
         (
             ["--joystick.later.iteration", "500", "--joystick.last.iteration", "400"],

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from jaxrl_hw.config import STRETCHES
 from jaxrl_hw.flags import parse
 from jaxrl_hw.policies.files import load_policy, save_policy
 from jaxrl_hw.policies.learned import portable
@@ -68,7 +69,7 @@ def test_a_run_from_before_a_setting_goes_on_as_it_was(tmp_path: Path) -> None:
     assert (now.joystick.self_collision, now.joystick.standing_clock) == (False, 0.25)
     joystick = asdict(now.joystick)
     since = ("self_collision", "standing_clock", "swing_exponent", "recovery_speed")
-    for name in (*since, "standing_clock_speed", "recovery_after_s", "later", "last"):
+    for name in (*since, "standing_clock_speed", "recovery_after_s", *STRETCHES):
         del joystick[name]
     for name in ("velocity_fine", "landing", "walking_power"):
         del joystick["reward"][name]
@@ -83,7 +84,8 @@ def test_a_run_from_before_a_setting_goes_on_as_it_was(tmp_path: Path) -> None:
         assert config.joystick.recovery_speed == config.joystick.reward.velocity_fine == 0.0
         assert config.joystick.recovery_after_s == 2.0, "a constant before it was a setting"
         assert config.joystick.standing_clock_speed == 0.0
-        assert config.joystick.later.iteration == config.joystick.last.iteration == 0
+        begins = {getattr(config.joystick, stretch).iteration for stretch in STRETCHES}
+        assert begins == {0}
 
 
 def test_a_policy_file_with_a_setting_that_is_gone_is_opened(

@@ -10,15 +10,23 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl_hw.config import Config, JoystickConfig, JoystickLast, JoystickLater, JoystickReward
+from jaxrl_hw.config import (
+    Config,
+    JoystickConfig,
+    JoystickFinish,
+    JoystickLast,
+    JoystickLater,
+    JoystickReward,
+)
 from jaxrl_hw.factory import make_env
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
 
-N, TURN, END = 32, 5, 9
+N, TURN, END, FINISH = 32, 5, 9, 12
 KEY = jax.random.key(3)
 ASKED = JoystickLater(TURN, 1.0, 0.4, yaw_rate=4.5, walking_power=-0.01, landing=-4.0, fall=-9.0)
 AT_LAST = JoystickLast(END, 0.0, 2.0, 1.5, fall=-20.0, standing_clock_speed=0.5, velocity_fine=3.0)
+TO_FINISH = JoystickFinish(FINISH, fall=-30.0, walking_power=-0.004, velocity_fine=6.0)
 FIRST = JoystickConfig(
     noise=0.0,
     push_speed=0.0,
@@ -28,6 +36,7 @@ FIRST = JoystickConfig(
     reward=JoystickReward(velocity_fine=1.5),
     later=ASKED,
     last=AT_LAST,
+    finish=TO_FINISH,
 )
 
 
@@ -71,6 +80,7 @@ def test_a_fall_costs_as_asked_from_that_iteration_on(robots: Robots) -> None:
     fallen = physics._replace(qpos=physics.qpos.at[:, 2].set(0.3))
     start = robots.start._replace(physics=fallen)
     costs = {TURN - 1: FIRST.reward.fall, TURN: ASKED.fall, END - 1: ASKED.fall, END: AT_LAST.fall}
+    costs |= {FINISH - 1: AT_LAST.fall, FINISH: TO_FINISH.fall}
     for iteration, cost in costs.items():
         np.testing.assert_allclose(robots.step(iteration, start)[1].rewards["fall"], cost)
 
@@ -112,6 +122,15 @@ def test_what_is_asked_at_last_comes_on_top(robots: Robots) -> None:
     assert (told > 0.0).mean() > 0.9, "drawn as at last"
 
 
+def test_the_finish_weighs_anew_what_the_stretch_before_weighed(robots: Robots) -> None:
+    _, before = robots.step(FINISH - 1)
+    _, after = robots.step(FINISH)
+    for name in ("velocity_fine", "walking_power"):
+        share = getattr(TO_FINISH, name) / getattr(AT_LAST, name)
+        assert np.any(before.rewards[name])
+        np.testing.assert_allclose(after.rewards[name], share * before.rewards[name], rtol=1e-5)
+
+
 def test_only_at_last_do_fast_feet_bring_the_clock_back(robots: Robots) -> None:
     """To who is told to stand, in what it sees and in what it is paid for."""
     told = robots.start.task._replace(command=jnp.zeros((N, 3)))
@@ -131,10 +150,13 @@ def test_only_at_last_do_fast_feet_bring_the_clock_back(robots: Robots) -> None:
     assert shares[END - 1] < 0.1 < 0.9 < shares[END]
 
 
-def test_each_alone_does_without_the_other() -> None:
-    for later, last in ((TURN, 0), (0, TURN)):
+def test_each_alone_does_without_the_others() -> None:
+    for later, last, finish in ((TURN, 0, 0), (0, TURN, 0), (0, 0, TURN)):
         task = replace(
-            FIRST, later=replace(ASKED, iteration=later), last=replace(AT_LAST, iteration=last)
+            FIRST,
+            later=replace(ASKED, iteration=later),
+            last=replace(AT_LAST, iteration=last),
+            finish=replace(TO_FINISH, iteration=finish),
         )
         config = Config(robot="g1_12dof", physics="native", num_envs=1, joystick=task)
         env = make_env(config)
@@ -143,6 +165,7 @@ def test_each_alone_does_without_the_other() -> None:
         start = start._replace(physics=fallen)
         step = jax.jit(lambda i, s, env=env: env.at(i).step(s, jnp.zeros((1, 12)), KEY))
         for iteration in (TURN - 1, TURN):
-            wanted = (ASKED if later else AT_LAST) if iteration == TURN else FIRST.reward
+            asked = ASKED if later else AT_LAST if last else TO_FINISH
+            wanted = asked if iteration == TURN else FIRST.reward
             got = step(jnp.int32(iteration), start)[1].rewards["fall"]
             np.testing.assert_allclose(got, wanted.fall)
