@@ -103,7 +103,9 @@ class JoystickFinish(JoystickLast):
     less dear again, and becomes exact."""
 
     walking_power: float = -0.020
-    velocity_fine: float = 2.4
+    velocity_fine: float = 2.7
+    foot_height: float = 1.5
+    """Weight of that reward term: feet that have learned to leave the ground need not swing high."""
 
 
 STRETCHES = ("later", "last", "finish")

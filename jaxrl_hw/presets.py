@@ -103,7 +103,7 @@ def _joystick(robot: str, feet: int) -> JoystickConfig:
             vx=(-1.2, 1.2),  # at the edge of what is drawn it is slower than told
             later=JoystickLater(iteration=800),  # it walks by then
             last=JoystickLast(iteration=1800),  # and stands
-            finish=JoystickFinish(iteration=3300),  # and does so at little power
+            finish=JoystickFinish(iteration=3000),  # and does so at little power
             push_speed=1.5,
             swing_height=0.085,
             standing_clock=0.25,  # else it steps in place
