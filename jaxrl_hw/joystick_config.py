@@ -105,7 +105,7 @@ class JoystickFinish(JoystickLast):
     walking_power: float = -0.020
     velocity_fine: float = 2.7
     foot_height: float = 1.5
-    """Weight of that reward term: feet that have learned to leave the ground need not swing high."""
+    """Weight of that reward term: feet that have learned to leave the ground may swing lower."""
 
 
 STRETCHES = ("later", "last", "finish")
