@@ -26,7 +26,9 @@ N, TURN, END, FINISH = 32, 5, 9, 12
 KEY = jax.random.key(3)
 ASKED = JoystickLater(TURN, 1.0, 0.4, yaw_rate=4.5, walking_power=-0.01, landing=-4.0, fall=-9.0)
 AT_LAST = JoystickLast(END, 0.0, 2.0, 1.5, fall=-20.0, standing_clock_speed=0.5, velocity_fine=3.0)
-TO_FINISH = JoystickFinish(FINISH, fall=-30.0, walking_power=-0.004, velocity_fine=6.0)
+TO_FINISH = JoystickFinish(
+    FINISH, fall=-30.0, walking_power=-0.004, velocity_fine=6.0, foot_height=0.5
+)
 FIRST = JoystickConfig(
     noise=0.0,
     push_speed=0.0,
@@ -129,6 +131,9 @@ def test_the_finish_weighs_anew_what_the_stretch_before_weighed(robots: Robots) 
         share = getattr(TO_FINISH, name) / getattr(AT_LAST, name)
         assert np.any(before.rewards[name])
         np.testing.assert_allclose(after.rewards[name], share * before.rewards[name], rtol=1e-5)
+    lower = TO_FINISH.foot_height / FIRST.reward.foot_height * before.rewards["foot_height"]
+    assert np.any(lower)
+    np.testing.assert_allclose(after.rewards["foot_height"], lower, rtol=1e-5)
 
 
 def test_only_at_last_do_fast_feet_bring_the_clock_back(robots: Robots) -> None:
