@@ -16,6 +16,7 @@ BEFORE = {
     "joystick.later": {"iteration": 0},
     "joystick.last": {"iteration": 0},
     "joystick.finish": {"iteration": 0},
+    "joystick.finish.push_interval_s": 5.0,
     "joystick.reward.velocity_fine": 0.0,
     "ppo.average": 0.0,
     "joystick.reward.landing": 0.0,

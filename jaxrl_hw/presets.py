@@ -27,7 +27,7 @@ PRESETS = ("fast", "optimized", "best")
 
 _SMALL, _WIDE = (256, 128), (1024, 512, 256)
 _ITERATIONS = {"fast": 600, "optimized": 1800, "best": 3600}
-_AFTER = {("g1_12dof", "optimized"): 2400}
+_AFTER = {("g1_12dof", "optimized"): 2600}
 """Iterations after noise and rate have fallen: for what is asked for at last."""
 _PLATEAU = "patience=800,min-delta=0.5"
 _ANNEALED = 0.9

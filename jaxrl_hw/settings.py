@@ -59,6 +59,7 @@ AT_LEAST = {
     "ppo.symmetry_coef": 0.0,
     "joystick.episode_s": 0.1,
     "joystick.push_interval_s": 0.1,
+    "joystick.finish.push_interval_s": 0.1,
     "joystick.noise": 0.0,
     "joystick.standing_clock_speed": 0.0,
     "joystick.recovery_speed": 0.0,

@@ -27,7 +27,13 @@ KEY = jax.random.key(3)
 ASKED = JoystickLater(TURN, 1.0, 0.4, yaw_rate=4.5, walking_power=-0.01, landing=-4.0, fall=-9.0)
 AT_LAST = JoystickLast(END, 0.0, 2.0, 1.5, fall=-20.0, standing_clock_speed=0.5, velocity_fine=3.0)
 TO_FINISH = JoystickFinish(
-    FINISH, fall=-30.0, walking_power=-0.004, velocity_fine=6.0, foot_height=0.5
+    FINISH,
+    fall=-30.0,
+    standing_clock_speed=0.5,
+    push_interval_s=0.2,
+    walking_power=-0.004,
+    velocity_fine=6.0,
+    foot_height=0.5,
 )
 FIRST = JoystickConfig(
     noise=0.0,
@@ -134,6 +140,15 @@ def test_the_finish_weighs_anew_what_the_stretch_before_weighed(robots: Robots) 
     lower = TO_FINISH.foot_height / FIRST.reward.foot_height * before.rewards["foot_height"]
     assert np.any(lower)
     np.testing.assert_allclose(after.rewards["foot_height"], lower, rtol=1e-5)
+
+
+def test_pushes_come_as_often_as_the_finish_asks(robots: Robots) -> None:
+    """The wait for the next is drawn when one has come: half to one and a half times the mean."""
+    pushed = robots.start._replace(task=robots.start.task._replace(push_left=jnp.ones(N, int)))
+    for iteration, seconds in ((FINISH - 1, FIRST.push_interval_s), (FINISH, 0.2)):
+        state, _ = robots.step(iteration, pushed)
+        wait = np.asarray(state.task.push_left) * 0.02 / seconds
+        assert 0.5 <= wait.min() < 0.8 < 1.2 < wait.max() <= 1.5
 
 
 def test_only_at_last_do_fast_feet_bring_the_clock_back(robots: Robots) -> None:
