@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from jaxrl_hw.sessions.ranking import Score, score
 
 
 class Saved(NamedTuple):
@@ -14,9 +15,13 @@ class Saved(NamedTuple):
 
     iteration: int
     folder: Path
-    episode_return: float | None
+    score: Score | None
     problem: str
     """Why it cannot be restored, "" where nothing speaks against it."""
+
+    @property
+    def episode_return(self) -> float | None:
+        return self.score.episode_return if self.score else None
 
 
 def saved_checkpoints(directory: Path) -> list[Saved]:
@@ -37,13 +42,10 @@ def newest(saves: list[Saved]) -> Saved | None:
 
 
 def best(saves: list[Saved]) -> Saved | None:
-    """The one with the highest `episode_return`, the newest of equals; None without a return."""
-    scored = [
-        (save.episode_return, save.iteration, save)
-        for save in saves
-        if save.episode_return is not None and not save.problem
-    ]
-    return max(scored)[2] if scored else None
+    """The one with the highest score, the newest of equals; None without a return."""
+    scored = [(save.score, save.iteration, save) for save in saves if save.score]
+    sound = [one for one in scored if not one[2].problem]
+    return max(sound)[2] if sound else None
 
 
 def disk_size(folder: Path) -> int:
@@ -75,10 +77,4 @@ def _look_at(iteration: int, folder: Path) -> Saved:
     if not isinstance(meta, dict) or not isinstance(meta.get("leaves"), dict):
         return Saved(iteration, folder, None, "its description is incomplete")
     problem = "" if (folder / "state").is_dir() else "its arrays are missing"
-    return Saved(iteration, folder, _finite(meta.get("episode_return")), problem)
-
-
-def _finite(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return None
-    return float(value)
+    return Saved(iteration, folder, score(meta), problem)

@@ -42,7 +42,8 @@ class Checkpoints:
     """The folder `checkpoints/<iteration>/`, and one thread that writes into it.
 
     directory: created at the first save.
-    keep: how many of the latest stay; the one with the best `episode_return` stays besides.
+    keep: how many of the latest stay; the one with the best `episode_return` of the run's
+        latest stretch stays besides.
     keep_every: those of every so many iterations stay as well; 0 for none.
     warn: told of failed saves (from the writing thread, at once) and of damaged checkpoints.
     config: the run's settings, saved with every checkpoint; they may change on the way.
@@ -154,7 +155,7 @@ class Checkpoints:
         return self.shelf.iterations()
 
     def best(self) -> int | None:
-        """The iteration of the highest `episode_return` among the checkpoints, None without one."""
+        """The iteration of the best checkpoint (`ranking.score`), None without one."""
         return self.shelf.best()
 
     def has(self, iteration: int) -> bool:

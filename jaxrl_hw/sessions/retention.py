@@ -15,6 +15,7 @@ from pathlib import Path
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.sessions import orbax_io
 from jaxrl_hw.sessions.arrays import DamagedError
+from jaxrl_hw.sessions.ranking import Score, score
 
 _LEFTOVER = re.compile(r"\d+\.(new|old|(new\.)?([0-9a-f]+\.copy|orbax-checkpoint-tmp.*))")
 
@@ -33,7 +34,7 @@ class Shelf:
         self._keep = keep
         self._keep_every = keep_every
         self._born = time.time()
-        self._scores: dict[int, float | None] = {}
+        self._scores: dict[int, Score | None] = {}
         self._held: Counter[int] = Counter()
         self._guard = threading.Lock()  # between what is deleted and what is taken into use
 
@@ -143,11 +144,10 @@ class Shelf:
     def _sound(self) -> list[int]:
         return [number for number in self.iterations() if number not in self.damaged]
 
-    def _score(self, iteration: int) -> float | None:
+    def _score(self, iteration: int) -> Score | None:
         if iteration not in self._scores:
             try:
-                value = orbax_io.read_meta(self.folder(iteration))["episode_return"]
-                self._scores[iteration] = None if value is None else float(value)
+                self._scores[iteration] = score(orbax_io.read_meta(self.folder(iteration)))
             except (DamagedError, FileNotFoundError):
                 if self.folder(iteration).is_dir():  # else it has just been deleted
                     self.damaged.add(iteration)

@@ -86,6 +86,16 @@ def test_where_the_newest_is_the_best_it_is_there_once(new_run, tmp_path):
     assert {name.split("/")[1] for name in contents(packed.path)[0] if "/" in name} == {"20"}
 
 
+def test_the_best_is_one_of_the_latest_stretch(run):
+    for iteration in (10, 20):
+        description = run / f"checkpoints/{iteration}/meta/metadata"
+        meta = json.loads(description.read_text())
+        meta["config"] = {"joystick": {"later": {"iteration": 15}, "last": {"iteration": 20}}}
+        description.write_text(json.dumps(meta))
+    manifest = pack(run).manifest
+    assert (manifest.iteration, manifest.best) == (20, 20), "10 returned more, for less asked"
+
+
 def test_a_damaged_checkpoint_stays_behind(run):
     (run / "checkpoints/20/meta/metadata").write_text("")
     assert pack(run).manifest.iteration == 10

@@ -163,6 +163,19 @@ def test_the_latest_and_the_best_are_kept(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["2", "5", "6"]
 
 
+def test_a_return_of_an_earlier_stretch_is_not_the_best(tmp_path):
+    """What is rewarded changes with iterations 3 and 5, and with none for what never begins."""
+    joystick = {"later": {"iteration": 2}, "last": {"iteration": 4}, "finish": {"iteration": 0}}
+    returns = {1: 8.0, 2: 9.0, 3: 7.0, 4: 6.0}
+    with save_all(tmp_path, returns, keep=1, config={"joystick": joystick}) as checkpoints:
+        assert checkpoints.best() == 3
+        assert checkpoints.iterations() == [3, 4]
+        checkpoints.save(5, make_state(5), {"episode_return": 1.0})
+        checkpoints.wait()
+        assert checkpoints.best() == 5
+        assert checkpoints.iterations() == [5]
+
+
 def test_one_iteration_is_written_once_per_session_unless_forced(tmp_path):
     checkpoints = save_all(tmp_path, {1: 0.0})
     assert not checkpoints.save(1, make_state(1), {})
