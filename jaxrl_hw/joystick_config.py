@@ -106,7 +106,7 @@ class JoystickFinish(JoystickLast):
     standing_clock_speed: float = 0.35
     push_interval_s: float = 3.5
     """Mean seconds between pushes."""
-    walking_power: float = -0.023
+    walking_power: float = -0.020
     velocity_fine: float = 2.7
     foot_height: float = 1.5
     """Weight of that reward term: feet that have learned to leave the ground may swing lower."""
