@@ -104,9 +104,9 @@ class JoystickFinish(JoystickLast):
 
     recovery_speed: float = 0.35
     standing_clock_speed: float = 0.35
-    push_interval_s: float = 3.5
+    push_interval_s: float = 2.5
     """Mean seconds between pushes."""
-    walking_power: float = -0.020
+    walking_power: float = -0.018
     velocity_fine: float = 2.7
     foot_height: float = 1.5
     """Weight of that reward term: feet that have learned to leave the ground may swing lower."""
