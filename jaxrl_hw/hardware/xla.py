@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from jaxrl_hw.hardware.detect import usable_cores
+
 ASYNC_DISPATCH = "jax_cpu_enable_async_dispatch"
 
 # Of the whole card. The pool grows on demand, so a high limit costs other programs nothing, while
@@ -19,6 +21,9 @@ ASYNC_DISPATCH = "jax_cpu_enable_async_dispatch"
 _LIMIT_ON_DEMAND = 0.92
 
 _DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
+
+SPARE_WORKERS = 4
+"""Threads of XLA's pool on a CPU beyond one per core, see `_workers`."""
 
 _FALSE = ("0", "false", "no", "off")
 
@@ -68,7 +73,8 @@ def configure(
     cache_dir: folder of the persistent compilation cache; None is `default_cache_dir()`.
     platform: cpu, gpu or tpu; the memory settings concern a gpu only.
     host_callback: the compiled program calls back into Python (native physics). XLA's CPU client
-        may then run inline in the calling thread only, see `apply_pending`.
+        may then run inline in the calling thread only, see `apply_pending`. Without (MJX) its pool
+        on a CPU gets more threads.
     deterministic: a gpu's results are to repeat to the bit.
 
     Call it before `import jax`, and `apply_pending()` after it.
@@ -82,6 +88,8 @@ def configure(
     settings += _cache(cache_dir or default_cache_dir())
     if host_callback:
         settings.append(inline_dispatch())
+    elif platform == "cpu":
+        settings.append(_workers())
     return settings
 
 
@@ -143,6 +151,17 @@ def _deterministic() -> Setting:
         return Setting("XLA_FLAGS", wanted, "too late")
     os.environ["XLA_FLAGS"] = _ours["XLA_FLAGS"] = wanted
     return Setting("XLA_FLAGS", wanted, "set")
+
+
+def _workers() -> Setting:
+    """XLA's CPU client takes the size of its thread pool from NPROC.
+
+    A batched factorization of jaxlib's waits on one of the pool's threads for what it gave to the
+    same pool: as many at once as there are threads wait for ever. With jaxlib 0.10 two do on two
+    cores, and MJX's step has more than one that is ready at a time.
+    """
+    count = usable_cores() + SPARE_WORKERS
+    return _variable("NPROC", str(count), late=backend_running())
 
 
 def _cache(folder: Path) -> list[Setting]:

@@ -8,6 +8,9 @@ import subprocess
 import sys
 from typing import Any
 
+from jaxrl_hw.hardware import xla
+from jaxrl_hw.hardware.detect import usable_cores
+
 CONFIGURE = """
 import json, os, sys
 from pathlib import Path
@@ -38,12 +41,48 @@ def configure(environ: dict[str, str], **args: Any) -> dict[str, Any]:
     clean = {
         k: v
         for k, v in os.environ.items()
-        if not k.startswith(("XLA", "JAX", "TF_CPP", "XDG_CACHE"))
+        if not k.startswith(("XLA", "JAX", "TF_CPP", "XDG_CACHE", "NPROC"))
     }
     command = [sys.executable, "-c", CONFIGURE, json.dumps(defaults | args)]
     env = {**clean, "JAX_PLATFORMS": "cpu", **environ}
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
+
+
+FACTORIZE = """
+import os
+if hasattr(os, "sched_setaffinity"): os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:2])
+from jaxrl_hw.hardware import xla
+xla.configure(fraction=None, cache_dir=None, platform="cpu", host_callback=False)
+import jax, jax.numpy as jnp
+factors = jax.jit(lambda these: [jnp.linalg.cholesky(a) for a in these])
+these = [jnp.tile((2.0 + i) * jnp.eye(35), (64, 1, 1)) for i in range(4)]
+for _ in range(100): made = factors(these)
+print([round(float(f[63, 34, 34]) ** 2, 4) for f in made])
+"""
+
+
+def test_factorizations_side_by_side_do_not_wait_for_each_other():
+    """As many as two cores' own threads and more: without spare ones they hang in jaxlib."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("XLA", "NPROC"))}
+    done = subprocess.run(
+        [sys.executable, "-c", FACTORIZE],
+        env={**env, "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert json.loads(done.stdout) == [2.0, 3.0, 4.0, 5.0]
+
+
+def test_the_pool_on_a_cpu_has_spare_threads_where_nothing_calls_back():
+    workers = str(usable_cores() + xla.SPARE_WORKERS)
+    assert configure({}, twice=True)["settings"]["NPROC"] == [workers, "set"]
+    assert configure({"NPROC": "3"})["settings"]["NPROC"] == ["3", "user"]
+    assert configure({}, use_jax=True)["settings"]["NPROC"] == [workers, "too late"]
+    assert "NPROC" not in configure({}, host_callback=True)["settings"]
+    assert "NPROC" not in configure({}, platform="gpu")["settings"]
 
 
 def test_repeatable_results_are_a_flag_of_xla_beside_those_of_the_user():
