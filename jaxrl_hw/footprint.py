@@ -38,14 +38,16 @@ ESTIMATED = "estimated from sizes"
 _GROWING = ("environments", "rollout", "temporaries", "physics")
 """Items in proportion to the number of environments, where only one number is known."""
 
-RESIDENT = {"native": {"cartpole": 0, "joystick": 75_000_000}}
-RESIDENT["mjx"] = {"cartpole": 215_000_000, "joystick": 365_000_000}
-"""On a CPU, the program and what stays of compiling it, by engine and task: measured on Linux
-x86-64 beyond the libraries (`profiles.CPU`)."""
-COMPILING = {"native": {"cartpole": 700_000_000, "joystick": 910_000_000}}
-COMPILING["mjx"] = {"cartpole": 1_100_000_000, "joystick": 1_800_000_000}
+RESIDENT = {"cartpole": 0, "joystick": 75_000_000}
+"""On a CPU, the program and what stays of compiling it, by task: measured on Linux x86-64 beyond
+the libraries (`profiles.CPU`), with the native engine."""
+COMPILING = {"cartpole": 700_000_000, "joystick": 910_000_000}
 """A process's peak while it compiles on a CPU, measured likewise. Less where the program comes from
 the compilation cache."""
+MJX_RESIDENT = 116_000_000, 8_800_000
+MJX_COMPILING = 880_000_000, 33_400_000
+"""The same with MJX: for any robot, and per motor, as its step is compiled body by body. Measured
+with cartpole, Go1 and G1 (1, 12 and 29)."""
 POOL_PER_THREAD = 4_000_000
 """One mjData and its arena on each thread of the native engine."""
 MJX_PER_DOF = 2_200
@@ -88,16 +90,25 @@ def need(config: Config, hardware: Hardware) -> Footprint:
         parts, source = _line(known.points), "the compiler's figures"
     else:
         parts, source = _estimate(config), ESTIMATED
-    engine, task = config.physics, _numbers(config).task
     profile = profiles.of(hardware.platform, hardware.name, hardware.memory_total)
     beside, compiling = profile.reserved, 0
     if hardware.platform == "cpu":
-        beside += RESIDENT[engine].get(task, RESIDENT[engine]["joystick"])
-        compiling = COMPILING[engine].get(task, COMPILING[engine]["joystick"])
-        beside, compiling = known.resident or beside, known.compiling or compiling
+        resident, compiling = _compiled(config)
+        beside = known.resident or beside + resident
+        compiling = known.compiling or compiling
     name = "libraries" if hardware.platform == "cpu" else "driver"
     parts = {name: MemoryNeed(beside, 0), **parts}
     return Footprint(parts, source, compiling, known.rates)
+
+
+def _compiled(config: Config) -> tuple[int, int]:
+    """What stays of compiling on a CPU, and its peak, bytes."""
+    numbers = _numbers(config)
+    if config.physics == "mjx":
+        (held, more), (peak, each) = MJX_RESIDENT, MJX_COMPILING
+        return held + more * numbers.joints, peak + each * numbers.joints
+    known = numbers.task if numbers.task in RESIDENT else "joystick"
+    return RESIDENT[known], COMPILING[known]
 
 
 def program(config: Config, hardware: Hardware) -> dict[str, Any]:
