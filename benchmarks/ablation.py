@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 RESULTS = Path(__file__).parent / "results"
 GOOD = 0.2  # m/s
-SAVES = 10  # checkpoints per variant
+SAVES = 16  # checkpoints per variant
 
 
 class Variant(NamedTuple):
