@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxrl_hw import settings
-from jaxrl_hw.config import Config
+from jaxrl_hw.config import STRETCHES, Config, JoystickLater
 from jaxrl_hw.errors import UserError, unknown_flag
 from jaxrl_hw.policies.opening import origin_of
 from jaxrl_hw.presets import preset_config
@@ -87,12 +87,23 @@ def _base(argv: list[str], from_file: dict[str, Any]) -> Config:
 
 
 def _like_origin(config: Config, source: str) -> Config:
-    """With the networks of the policy that a new run starts from; flags may still change them."""
+    """As the policy that a new run starts from is: with its networks, and with no stretch of the
+    preset left to wait for that its training has been through. Flags may still change both."""
     if not source:
         return config
-    net = origin_of(source).net
-    same = {name: getattr(net, name) for name in ("policy", "value", "activation")}
-    return replace(config, net=replace(config.net, **same))
+    origin = origin_of(source)
+    same = {name: getattr(origin.net, name) for name in ("policy", "value", "activation")}
+    begun: dict[str, Any] = {
+        name: _ahead(getattr(config.joystick, name), origin.iteration) for name in STRETCHES
+    }
+    joystick = replace(config.joystick, **begun)
+    return replace(config, net=replace(config.net, **same), joystick=joystick)
+
+
+def _ahead(stretch: JoystickLater, done: int) -> JoystickLater:
+    """A stretch as who has trained for so many iterations meets it; one that is off stays so."""
+    left = stretch.iteration and max(1, stretch.iteration - done)
+    return replace(stretch, iteration=left)
 
 
 def _hyphens(word: str) -> str:

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 
 from jaxrl_hw import Run, fit, load_run, make_algorithm, make_env
+from jaxrl_hw.config import STRETCHES
 from jaxrl_hw.flags import parse
 from jaxrl_hw.policies.checking import sample_observations
 from jaxrl_hw.policies.files import save_policy
 from jaxrl_hw.policies.learned import portable
+from jaxrl_hw.policies.opening import open_policy
 from jaxrl_hw.policies.portable import PortablePolicy
 from jaxrl_hw.run import make_policy
 from jaxrl_hw.starting import MIN_STD, REMEMBERED_BATCHES, first_state
@@ -139,6 +141,27 @@ def test_networks_are_the_policys_own_unless_told_otherwise(npz, source, tmp_pat
     file = tmp_path / "mine.json"
     file.write_text(json.dumps({"init_from": str(npz)}))
     assert parse([*SMALL, *rest, "--config", str(file)]).net.policy == (24,)
+
+
+def test_it_is_asked_for_what_the_policys_training_had_come_to(policy, tmp_path):
+    rest = ["--robot", "g1_12dof", "--run-dir", str(tmp_path / "new")]
+
+    def begins(*told: str) -> list[int]:
+        joystick = parse([*rest, *told]).joystick
+        return [getattr(joystick, name).iteration for name in STRETCHES]
+
+    scratch = begins()
+    assert min(scratch) > 1
+    assert begins("--init-from", "zoo:g1_12dof") == [1] * len(scratch)
+    path = tmp_path / "half.npz"
+    half = open_policy("zoo:g1_12dof")
+    save_policy(replace(half, meta={**half.meta, "iteration": scratch[0] + 10}), path)
+    told = ["--init-from", str(path)]
+    assert begins(*told) == [1, *(it - scratch[0] - 10 for it in scratch[1:])]
+    assert begins(*told, "--joystick.finish.iteration", "5000")[-1] == 5000
+    off = ["--robot", "cartpole", "--init-from", str(path)]
+    save_policy(policy, path)
+    assert begins(*off) == [0] * len(scratch)
 
 
 def test_a_run_that_started_so_goes_on_without_its_source(source, npz, tmp_path, capsys):
