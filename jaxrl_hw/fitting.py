@@ -6,7 +6,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jaxrl_hw import settings
@@ -17,6 +17,7 @@ from jaxrl_hw.hardware.detect import refine
 from jaxrl_hw.planning import make_plan
 from jaxrl_hw.plans import Plan
 from jaxrl_hw.sessions.run_dir import RunDir
+from jaxrl_hw.sessions.shrunk import size_of
 from jaxrl_hw.sessions.stop import StopRequest, parse_duration
 from jaxrl_hw.telemetry.console import Console
 from jaxrl_hw.telemetry.jsonl import MetricsLog, read_columns
@@ -74,6 +75,7 @@ class _Session:
     callback: Callback | None
     fresh: bool
     built: Any = None  # building.Built: what the last part ran on
+    shrunk_from: list[dict[str, int]] = field(default_factory=list)
 
     def run(self) -> Any:
         self._import_jax()
@@ -98,6 +100,7 @@ class _Session:
                     callback=self.callback,
                     changed=self._mirror_soon,
                     fresh=self.fresh,
+                    shrunk_from=self.shrunk_from,
                 )
                 state, ended = self._train(state)
             self._finish_mirror(ended)
@@ -206,6 +209,7 @@ class _Session:
         found = smaller(self.plan, error, state, items)
         if found is None:
             return False
+        self.shrunk_from.append(size_of(self.plan.config))
         self.plan, said = found
         self.console.warning(said)
         self.built, self.fresh = None, False

@@ -17,6 +17,7 @@ from jaxrl_hw.plans import Plan
 from jaxrl_hw.sessions.checkpoint import Checkpoints
 from jaxrl_hw.sessions.early_stop import EarlyStop
 from jaxrl_hw.sessions.run_dir import RunDir
+from jaxrl_hw.sessions.shrunk import SHRUNK_FROM
 from jaxrl_hw.sessions.stop import StopRequest
 from jaxrl_hw.storage import is_saved
 from jaxrl_hw.telemetry import formats
@@ -48,6 +49,8 @@ class Desk:
     """Called when a file of the run folder has changed that the mirror wants."""
     fresh: bool
     """The process held nothing of the user's before the run."""
+    shrunk_from: list[dict[str, int]]
+    """Sizes that memory did not do for in this session."""
 
 
 @dataclass
@@ -88,6 +91,7 @@ class Part:
     def _open(self, iteration: int) -> None:
         """Write what describes the run, and cut metrics past the checkpoint."""
         plan, folder = self.plan, self.desk.folder
+        gave_up = {SHRUNK_FROM: list(self.desk.shrunk_from)} if self.desk.shrunk_from else {}
         folder.open_session(
             {
                 "hardware": plan.hardware.name,
@@ -95,6 +99,7 @@ class Part:
                 "physics": plan.config.physics,
                 "num_envs": plan.config.num_envs,
                 "first_iteration": iteration + 1,
+                **gave_up,
             }
         )
         self.desk.log.truncate_after(iteration)

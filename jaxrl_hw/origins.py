@@ -17,6 +17,7 @@ from jaxrl_hw.errors import UserError
 from jaxrl_hw.policies.opening import is_run, origin_of
 from jaxrl_hw.sessions.copying import holder
 from jaxrl_hw.sessions.run_dir import MISSING, RunDir, config_differences
+from jaxrl_hw.sessions.shrunk import as_it_fits
 from jaxrl_hw.storage import mirror_of
 from jaxrl_hw.telemetry.console import Console
 from jaxrl_hw.telemetry.jsonl import read_rows
@@ -60,11 +61,12 @@ class Continued(NamedTuple):
     notes: tuple[str, ...] = ()  # what the user should know
 
 
-def continued(config: Config, folder: Path) -> Continued:
+def continued(config: Config, folder: Path, device: str) -> Continued:
     """The run to continue, if there is one.
 
     It is in its folder, or in the mirror where the folder has no checkpoint. An "auto" number of
-    environments is the run's own, so that it continues exactly.
+    environments is the run's own, so that it continues exactly; so is one that did not fit on this
+    device (the hardware's name).
 
     Raises:
       UserError: the folder holds another run; or, unless `override_config`, one that began with
@@ -84,7 +86,8 @@ def continued(config: Config, folder: Path) -> Continued:
         elif config.resume not in RESUME_WORDS:
             config = _branch(config)
         return Continued(config, 0, folder)
-    notes = _changes(saved, config, run)
+    config, notes = as_it_fits(_same_envs(config, saved), saved, run, device)
+    notes += _changes(saved, config, run)
     if config.iterations < done:
         raise UserError(
             f"--iterations {config.iterations} is below the {done} that are done in {folder}; "
@@ -92,7 +95,6 @@ def continued(config: Config, folder: Path) -> Continued:
         )
     # what a run started from is history: it need not be there any more, nor be given again
     config = replace(config, init_from=str(saved.get("init_from", "")))
-    config = _same_envs(config, saved)
     return Continued(config, done, run.path, notes + _taken_up(saved, config))
 
 

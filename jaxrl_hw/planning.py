@@ -40,7 +40,7 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
     config = replace(config, physics=_engine(config.physics, hardware.platform))
     notes += _platform_notes(config, hardware)
     folder = run_folder(config)
-    config, done, source, more = continued(config, folder)
+    config, done, source, more = continued(config, folder, hardware.name)
     notes += more
     memory = footprint.need(config, hardware)
     chosen = _size(config, hardware, memory)

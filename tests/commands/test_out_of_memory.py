@@ -87,6 +87,13 @@ def same_learner(a: TrainState, b: TrainState) -> bool:
     return all(np.array_equal(x, y) for x, y in pairs)
 
 
+def same_state(a: TrainState, b: TrainState) -> bool:
+    """As `same_learner`, and the environments too; b as `Faulty` keeps it."""
+    a = a._replace(key=jax.random.key_data(a.key))
+    pairs = zip(*map(jax.tree.leaves, (a, b)), strict=True)
+    return all(np.array_equal(x, y) for x, y in pairs)
+
+
 @pytest.mark.parametrize("at", [1, 5])
 @pytest.mark.parametrize("save_every", ["100", "1"])  # with 1 a checkpoint is being written
 def test_the_run_is_finished_with_fewer_environments_and_the_learner_is_whole(
@@ -147,6 +154,48 @@ def test_an_update_that_wants_the_room_of_its_temporaries_gets_smaller_minibatch
     assert "goes on with minibatches of 16 samples, half as many" in capsys.readouterr().out
     config = json.loads((tmp_path / "config.json").read_text())["config"]
     assert (config["num_envs"], config["ppo"]["minibatches"]) == (16, 4)
+
+
+@pytest.mark.parametrize("after_collecting", [False, True])
+def test_the_same_command_does_not_ask_again_for_what_did_not_fit(
+    after_collecting: bool,
+    faulty: Callable[..., Faulty],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    faulty(2, after_collecting=after_collecting)
+    argv = [*SMALL, "--run-dir", str(tmp_path)]
+    assert main([*argv, "--iterations", "3"]) == 0
+    config = json.loads((tmp_path / "config.json").read_text())["config"]
+    size = (config["num_envs"], config["ppo"]["minibatches"])
+    assert size == ((16, 4) if after_collecting else (8, 2)), "one of them is half"
+    before = load_run(tmp_path).state
+    capsys.readouterr()
+    seen = faulty(0).seen
+    assert main([*argv, "--iterations", "5"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "memory did not do for 16 environments in 2 minibatches" in said
+    assert f"goes on with {size[0]} environments in {size[1]} minibatches" in said
+    assert same_state(before, seen[0]), "it goes on to the last bit"
+    # who wants to can try again, and so can another machine
+    assert main([*argv, "--iterations", "6", "--override-config"]) == 0
+    assert lines(tmp_path / "sessions.jsonl")[-1]["num_envs"] == 16
+    assert "memory did not do" not in capsys.readouterr().out
+
+
+def test_another_device_is_asked_for_all_of_it(
+    faulty: Callable[..., Faulty], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    faulty(2)
+    argv = [*SMALL, "--run-dir", str(tmp_path)]
+    assert main([*argv, "--iterations", "3"]) == 0
+    sessions = tmp_path / "sessions.jsonl"
+    moved = [{**line, "hardware": "elsewhere"} for line in lines(sessions)]
+    sessions.write_text("".join(json.dumps(line) + "\n" for line in moved))
+    capsys.readouterr()
+    assert main([*argv, "--iterations", "4"]) == 0
+    assert "num_envs was 8, now 16" in " ".join(capsys.readouterr().out.split())
+    assert lines(sessions)[-1]["num_envs"] == 16
 
 
 def test_an_update_that_lacks_a_little_gets_fewer_environments(
