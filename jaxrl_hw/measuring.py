@@ -48,7 +48,7 @@ def items_of(
         "optimizer": 2 * tree_bytes(form.opt_state),
         "normalizer": 2 * tree_bytes(form.obs_stats),
         "environments": tree_bytes(form.env_state),
-        "rollout": tree_bytes(batch),
+        "rollout": _batches(env) * tree_bytes(batch),
         "temporaries": _temporaries(collecting, updating),
         "physics": env.host_bytes,
     }
@@ -97,11 +97,32 @@ def _made(config: Config, about: int) -> tuple[Env, Algorithm, TrainState]:
     return env, algorithm, state_form(env, algorithm)
 
 
+def _batches(env: Env) -> int:
+    """How many iterations' experience memory is held for.
+
+    On a CPU malloc keeps the arrays that were given back. With MJX the next ones need about as much
+    again: so much more than the compiler counts Go1 and G1 grew by from 512 to 2,048 environments.
+    The native engine's fit into what is there.
+    """
+    return 2 if jax.default_backend() == "cpu" and not env.host_bytes else 1
+
+
 def _temporaries(collect: ProgramMemory, update: ProgramMemory) -> int:
     """Of both halves together.
 
     An accelerator's pool gives the one's memory to the other. On a CPU each asks malloc, which
-    keeps what it was given back in pieces of its own: there they add up.
+    keeps what it was given back for pieces of that size: while the other runs, it is still there.
     """
-    both = (collect.temporaries, update.temporaries)
-    return sum(both) if jax.default_backend() == "cpu" else max(both)
+    collecting, updating = collect.temporaries, update.temporaries
+    if jax.default_backend() != "cpu":
+        return max(collecting, updating)
+    return max(collecting + _kept(updating), updating + _kept(collecting))
+
+
+def _kept(size: int) -> int:
+    """What malloc keeps of a piece that is given back, bytes: a large one goes to the system."""
+    return size if size <= _LARGEST_KEPT else 0
+
+
+_LARGEST_KEPT = 32 * 2**20
+"""glibc's DEFAULT_MMAP_THRESHOLD_MAX on 64 bits: what is larger is mapped on its own."""

@@ -73,8 +73,8 @@ def configure(
     cache_dir: folder of the persistent compilation cache; None is `default_cache_dir()`.
     platform: cpu, gpu or tpu; the memory settings concern a gpu only.
     host_callback: the compiled program calls back into Python (native physics). XLA's CPU client
-        may then run inline in the calling thread only, see `apply_pending`. Without (MJX) its pool
-        on a CPU gets more threads.
+        may then run inline in the calling thread only, see `inline_dispatch`. It does so on a CPU
+        without one too (MJX), where its pool gets more threads.
     deterministic: a gpu's results are to repeat to the bit.
 
     Call it before `import jax`, and `apply_pending()` after it.
@@ -86,9 +86,9 @@ def configure(
         settings += _memory(fraction, ceiling)
         settings += [_deterministic()] if deterministic else []
     settings += _cache(cache_dir or default_cache_dir())
-    if host_callback:
+    if host_callback or platform == "cpu":
         settings.append(inline_dispatch())
-    elif platform == "cpu":
+    if platform == "cpu" and not host_callback:
         settings.append(_workers())
     return settings
 
@@ -96,9 +96,8 @@ def configure(
 def apply_pending() -> list[Setting]:
     """Apply what only jax.config can set; call it after `import jax`, before any computation.
 
-    JAX reads no environment variable for `jax_cpu_enable_async_dispatch`. With asynchronous
-    dispatch a host callback that converts a large array waits for the very thread it runs on.
-    Returns what was applied; nothing where nothing was pending or jax is not imported yet.
+    JAX reads no environment variable for `jax_cpu_enable_async_dispatch`. Returns what was applied;
+    nothing where nothing was pending or jax is not imported yet.
     """
     if "jax" not in sys.modules:
         return []
@@ -181,6 +180,12 @@ def _cache(folder: Path) -> list[Setting]:
 
 
 def inline_dispatch() -> Setting:
+    """Let XLA's CPU client run programs in the calling thread.
+
+    On one of its own, a host callback that converts a large array waits for the very thread it runs
+    on. And each of them has a heap of its own, which keeps what a program has freed: with MJX
+    hundreds of megabytes that no other thread can use. An iteration waits for its program anyway.
+    """
     user = os.environ.get(ASYNC_DISPATCH.upper())
     wanted = user is not None and user.strip().lower() not in _FALSE
     if user is not None:

@@ -148,7 +148,7 @@ def test_after_jax_has_opened_its_devices_memory_settings_are_too_late():
     assert out["cache"] == "/tmp/c"
 
 
-def test_host_callbacks_run_with_inline_dispatch():
+def test_programs_on_a_cpu_run_with_inline_dispatch_and_so_do_host_callbacks():
     out = configure({}, host_callback=True)
     assert out["settings"]["jax_cpu_enable_async_dispatch"] == ["false", "pending"]
     assert out["pending"] == [["jax_cpu_enable_async_dispatch", "false", "set"]]
@@ -156,7 +156,9 @@ def test_host_callbacks_run_with_inline_dispatch():
     assert configure({}, host_callback=True, import_jax=True)["settings"][
         "jax_cpu_enable_async_dispatch"
     ] == ["false", "set"]
-    assert configure({})["async"] is True
+    assert configure({})["async"] is False
+    assert configure({}, platform="gpu", host_callback=True)["async"] is False
+    assert configure({}, platform="gpu")["async"] is True
     assert configure({"JAX_CPU_ENABLE_ASYNC_DISPATCH": "1"}, host_callback=True)["async"] is True
 
 
