@@ -211,7 +211,13 @@ def _parse(argv: Sequence[str]) -> Namespace:
         metavar="|".join(SUITES),
         help="robust: also with pushes, other floors and loads, late actions, noise",
     )
-    parser.add_argument("--json", metavar="FILE", help="also write the figures; - prints them only")
+    parser.add_argument(
+        "--json",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help="the same as data, in place of the table; with FILE beside it, written there",
+    )
     asked = parser.parse(argv)
     check_source(asked)
     check_between("--seconds", asked.seconds, 1.0, 600.0)
@@ -222,7 +228,7 @@ def _parse(argv: Sequence[str]) -> Namespace:
 def _check_writable(path: Path) -> None:
     if path.is_dir() or not path.parent.is_dir():
         why = "is a folder" if path.is_dir() else "lies in a folder that does not exist"
-        raise UserError(f"--json {path} {why}; name a file, or - for the terminal")
+        raise UserError(f"--json {path} {why}; name a file, or none for the terminal")
 
 
 if __name__ == "__main__":

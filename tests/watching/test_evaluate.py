@@ -108,8 +108,9 @@ def test_velocity_error_agrees_with_mujoco(walking_run):
     assert found.mean["velocity_error"] == pytest.approx(mean)
 
 
-def test_json_on_stdout_is_nothing_but_json(walking_run, capsys):
-    assert main(["--run-dir", str(walking_run.folder), "--seconds", "3", "--json", "-"]) == 0
+@pytest.mark.parametrize("told", [["--json"], ["--json", "-"], ["--json", "--suite", "commands"]])
+def test_json_on_stdout_is_nothing_but_json(told, walking_run, capsys):
+    assert main(["--run-dir", str(walking_run.folder), "--seconds", "3", *told]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["robot"] == "g1_12dof"
     assert found["iteration"] == 2
