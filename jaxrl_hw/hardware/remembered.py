@@ -31,7 +31,8 @@ class Record(NamedTuple):
     """Control steps per second over all environments, the best that was measured with each
     number."""
     resident: int | None
-    """Bytes that a run's process held beside the items; None before a run has told."""
+    """Bytes that a run's process held beside the items, a mean over runs in which a newer one
+    counts half; None before a run has told."""
     compiling: int | None
     """Peak of the process while it compiled, bytes; None likewise."""
 
@@ -63,7 +64,11 @@ def remember(
     resident: int | None = None,
     compiling: int | None = None,
 ) -> Record:
-    """Add to what is known: a newer point takes an older one's place, of rates the best stays."""
+    """Add to what is known.
+
+    A newer point takes an older one's place, of rates the best stays. What a process holds beside
+    the items differs between runs of the same program by 10 MB either way: one run is not believed.
+    """
     known = recall(program)
     merged = {**known.rates}
     for n, rate in (rates or {}).items():
@@ -71,13 +76,20 @@ def remember(
     record = Record(
         {**known.points, **{n: dict(p) for n, p in (points or {}).items()}},
         merged,
-        known.resident if resident is None else resident,
+        _midway(known.resident, resident),
         max(known.compiling or 0, compiling or 0) or None,  # less where a cache had the program
     )
     whole = {"format": _FORMAT, "program": _plain(program), **record._asdict()}
     with contextlib.suppress(OSError):
         _write(_path(program), json.dumps(whole))
     return record
+
+
+def _midway(known: int | None, newer: int | None) -> int | None:
+    """Between two figures; the one where the other is missing."""
+    if known is None or newer is None:
+        return known if newer is None else newer
+    return (known + newer) // 2
 
 
 def _path(program: Mapping[str, Any]) -> Path:

@@ -36,6 +36,13 @@ def test_the_compiler_s_peak_is_that_of_a_cold_start():
     assert remember(PROGRAM, compiling=500).compiling == 900
 
 
+def test_what_one_run_held_is_not_taken_for_every_run_s():
+    for held in (540, 560, 570):
+        remember(PROGRAM, resident=held)
+    remember(PROGRAM, rates={64: 900.0})
+    assert recall(PROGRAM).resident == 560
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 1}', '{"format": 2, "points": {}}'])
 def test_a_damaged_record_counts_as_none(text, cache):
     remember(PROGRAM, resident=5)
