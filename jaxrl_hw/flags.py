@@ -14,7 +14,7 @@ from typing import Any
 from jaxrl_hw import settings
 from jaxrl_hw.config import STRETCHES, Config, JoystickLater
 from jaxrl_hw.errors import UserError, unknown_flag
-from jaxrl_hw.policies.opening import origin_of
+from jaxrl_hw.policies.opening import is_run, origin_of
 from jaxrl_hw.presets import preset_config
 from jaxrl_hw.robots import get_robot
 from jaxrl_hw.sessions.copying import holder
@@ -87,8 +87,9 @@ def _base(argv: list[str], from_file: dict[str, Any]) -> Config:
 
 
 def _like_origin(config: Config, source: str) -> Config:
-    """As the policy that a new run starts from is: with its networks, and with no stretch of the
-    preset left to wait for that its training has been through. Flags may still change both."""
+    """As the policy that a new run starts from is: with its networks, with no stretch of the
+    preset left to wait for that its training has been through, and waiting for a value network
+    that does not come with it. Flags may still change each."""
     if not source:
         return config
     origin = origin_of(source)
@@ -97,7 +98,12 @@ def _like_origin(config: Config, source: str) -> Config:
         name: _ahead(getattr(config.joystick, name), origin.iteration) for name in STRETCHES
     }
     joystick = replace(config.joystick, **begun)
-    return replace(config, net=replace(config.net, **same), joystick=joystick)
+    ppo = config.ppo if is_run(source) else replace(config.ppo, value_first=_VALUE_FIRST)
+    return replace(config, net=replace(config.net, **same), joystick=joystick, ppo=ppo)
+
+
+_VALUE_FIRST = 40
+"""Iterations in which a new value network learns what a trained policy is worth."""
 
 
 def _ahead(stretch: JoystickLater, done: int) -> JoystickLater:

@@ -19,6 +19,7 @@ BEFORE = {
     "joystick.finish.push_interval_s": 5.0,
     "joystick.reward.velocity_fine": 0.0,
     "ppo.average": 0.0,
+    "ppo.value_first": 0,
     "joystick.reward.landing": 0.0,
     "joystick.reward.walking_power": 0.0,
 }

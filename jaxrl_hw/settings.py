@@ -53,6 +53,7 @@ AT_LEAST = {
     "ppo.lr_min": 0.0,
     "ppo.lr_max": 1e-9,
     "ppo.anneal": 0,
+    "ppo.value_first": 0,
     "ppo.end_std": 1e-3,
     "ppo.max_grad_norm": 1e-9,
     "ppo.average": 0.0,

@@ -17,6 +17,7 @@ from jax import Array, lax
 
 from jaxrl_hw.algos.annealing import adapt_rate, noise_bound
 from jaxrl_hw.algos.averaging import averaged, follow
+from jaxrl_hw.algos.holding import hold
 from jaxrl_hw.algos.imitation import Guide, imitate
 from jaxrl_hw.algos.returns import gae
 from jaxrl_hw.config import NetConfig, PPOConfig
@@ -144,10 +145,13 @@ def _take_in(stats: ObsStats, obs: Observation) -> ObsStats:
 
 
 def _optimizer(config: PPOConfig) -> optax.GradientTransformationExtraArgs:
+    held = config.value_first * config.epochs * config.minibatches
+
     def clipped_adam(learning_rate: Any) -> optax.GradientTransformation:
+        adam = optax.adam(learning_rate, eps=1e-5)
         steps = [
             optax.clip_by_global_norm(config.max_grad_norm),
-            optax.adam(learning_rate, eps=1e-5),
+            hold(adam, held) if held else adam,
         ]
         return optax.chain(*steps, *([follow(config.average)] if config.average else []))
 

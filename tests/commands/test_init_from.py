@@ -8,6 +8,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
@@ -16,7 +17,7 @@ from jaxrl_hw.config import STRETCHES
 from jaxrl_hw.flags import parse
 from jaxrl_hw.policies.checking import sample_observations
 from jaxrl_hw.policies.files import save_policy
-from jaxrl_hw.policies.learned import portable
+from jaxrl_hw.policies.learned import params_of, portable
 from jaxrl_hw.policies.opening import open_policy
 from jaxrl_hw.policies.portable import PortablePolicy
 from jaxrl_hw.run import make_policy
@@ -63,6 +64,11 @@ def begun(*told: str):
     with Console(said) as console:
         state = first_state(env, algorithm, config, console)
     return state, make_policy(env, algorithm, state), said.getvalue()
+
+
+def farthest(some, others) -> float:
+    """The largest difference between two trees of weights."""
+    return max(jax.tree.leaves(jax.tree.map(lambda a, b: float(abs(a - b).max()), some, others)))
 
 
 def one_line(capsys: pytest.CaptureFixture[str]) -> str:
@@ -162,6 +168,22 @@ def test_it_is_asked_for_what_the_policys_training_had_come_to(policy, tmp_path)
     off = ["--robot", "cartpole", "--init-from", str(path)]
     save_policy(policy, path)
     assert begins(*off) == [0] * len(scratch)
+
+
+def test_a_policy_waits_for_a_value_network_that_is_new(source, policy, npz, tmp_path):
+    rest = ["--run-dir", str(tmp_path / "new")]
+    told = [*SMALL, *rest, "--init-from", str(npz)]
+    assert parse(told).ppo.value_first > 0
+    assert parse([*SMALL, *rest, "--init-from", str(source.folder)]).ppo.value_first == 0
+    config = parse([*told, "--ppo.value-first", "2", "--ppo.lr-schedule", "fixed"])
+    waited = fit(replace(config, iterations=2)).state.params
+    begun_with, _, _ = begun(*told)
+    assert farthest(waited.policy, params_of(policy)) == 0.0
+    np.testing.assert_array_equal(waited.log_std, begun_with.params.log_std)
+    assert farthest(waited.value, begun_with.params.value) > config.ppo.learning_rate
+    moved = farthest(fit(replace(config, iterations=3)).state.params.policy, waited.policy)
+    usual = config.ppo.learning_rate * config.ppo.epochs * config.ppo.minibatches
+    assert 0.1 * usual < moved < 1.5 * usual, "no leap at the first step"
 
 
 def test_a_run_that_started_so_goes_on_without_its_source(source, npz, tmp_path, capsys):
