@@ -51,8 +51,10 @@ def first_state(env: Env, algorithm: Algorithm, config: Config, console: Console
     check_same_form(policy, fresh, config)
     batch = env.num_envs * algorithm.unroll
     state, taken = take_over(fresh, policy, theirs, batch)
+    waits = config.ppo.value_first
+    alone = f"; only the value network learns for {waits} iterations" if waits else ""
     console.message(
-        f"starts from {config.init_from} (iteration {policy.meta['iteration']:,}): {taken}"
+        f"starts from {config.init_from} (iteration {policy.meta['iteration']:,}): {taken}{alone}"
     )
     return state
 

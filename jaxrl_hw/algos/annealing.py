@@ -17,19 +17,42 @@ def adapt_rate(config: PPOConfig, opt_state: Any, kl: Array) -> Any:
     iteration, by the last epoch's mean: within an iteration the divergence starts at 0 whatever the
     rate, and followed from minibatch to minibatch the rate would swing up and down.
     """
-    rate = opt_state.hyperparams["learning_rate"]
+    hyper = opt_state.hyperparams
+    rate = hyper["learning_rate"]
     if config.lr_schedule == "adaptive":
         up = jnp.where(kl < 0.5 * config.desired_kl, 1.2, 1.0)
         factor = jnp.where(kl > 2.0 * config.desired_kl, 1.0 / 1.2, up).astype(rate.dtype)
         rate = jnp.maximum(rate * factor, config.lr_min)
-    rate = jnp.minimum(rate, _ceiling(config, opt_state.count)).astype(rate.dtype)
-    return opt_state._replace(hyperparams={**opt_state.hyperparams, "learning_rate": rate})
+    rate = jnp.minimum(rate, _ceiling(config, opt_state.count))
+    if config.value_first:
+        rate = _until_released(config, opt_state.count, rate)
+    rate = rate.astype(hyper["learning_rate"].dtype)
+    return opt_state._replace(hyperparams={**hyper, "learning_rate": rate})
+
+
+def waiting_minibatches(config: PPOConfig) -> int:
+    """For how many minibatches only the value network learns."""
+    return config.value_first * config.epochs * config.minibatches
+
+
+def _until_released(config: PPOConfig, count: Array, rate: Array) -> Array:
+    """The rate [], but the largest while the policy waits, and learning_rate as it begins to move.
+
+    A value network that knows nothing learns fastest at the largest rate; a trained policy is
+    thrown far off by it.
+    """
+    over = count - waiting_minibatches(config)
+    begins = over < config.epochs * config.minibatches  # not a given count: their number may change
+    return jnp.where(over < 0, _top(config), jnp.where(begins, config.learning_rate, rate))
+
+
+def _top(config: PPOConfig) -> float:
+    return config.lr_max if config.lr_schedule == "adaptive" else config.learning_rate
 
 
 def _ceiling(config: PPOConfig, count: Array) -> Array:
     """Upper bound of the rate after so many minibatches."""
-    top = config.lr_max if config.lr_schedule == "adaptive" else config.learning_rate
-    return jnp.asarray(top) * (1.0 - 0.9 * _annealed(config, count))
+    return jnp.asarray(_top(config)) * (1.0 - 0.9 * _annealed(config, count))
 
 
 def noise_bound(config: PPOConfig, init_std: float, count: Array) -> Array:

@@ -1,8 +1,8 @@
 """A policy that waits for its value network.
 
-Where a trained policy meets a value network that is new, its advantages are noise at first, and what
-was learned is lost to them within some iterations. Until the value network has learned what the
-policy is worth, only it moves.
+Where a trained policy meets a value network that is new, its advantages are noise at first, and
+what was learned is lost to them within some iterations. Until the value network has learned what
+the policy is worth, only it moves.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array, lax
 
-from jaxrl_hw.algos.annealing import adapt_rate, noise_bound
+from jaxrl_hw.algos.annealing import adapt_rate, noise_bound, waiting_minibatches
 from jaxrl_hw.algos.averaging import averaged, follow
 from jaxrl_hw.algos.holding import hold
 from jaxrl_hw.algos.imitation import Guide, imitate
@@ -145,7 +145,7 @@ def _take_in(stats: ObsStats, obs: Observation) -> ObsStats:
 
 
 def _optimizer(config: PPOConfig) -> optax.GradientTransformationExtraArgs:
-    held = config.value_first * config.epochs * config.minibatches
+    held = waiting_minibatches(config)
 
     def clipped_adam(learning_rate: Any) -> optax.GradientTransformation:
         adam = optax.adam(learning_rate, eps=1e-5)

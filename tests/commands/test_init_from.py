@@ -170,20 +170,33 @@ def test_it_is_asked_for_what_the_policys_training_had_come_to(policy, tmp_path)
     assert begins(*off) == [0] * len(scratch)
 
 
-def test_a_policy_waits_for_a_value_network_that_is_new(source, policy, npz, tmp_path):
-    rest = ["--run-dir", str(tmp_path / "new")]
-    told = [*SMALL, *rest, "--init-from", str(npz)]
-    assert parse(told).ppo.value_first > 0
-    assert parse([*SMALL, *rest, "--init-from", str(source.folder)]).ppo.value_first == 0
-    config = parse([*told, "--ppo.value-first", "2", "--ppo.lr-schedule", "fixed"])
+def test_a_policy_waits_for_a_value_network_that_is_new(policy, npz, tmp_path):
+    told = [*SMALL, "--run-dir", str(tmp_path / "new"), "--init-from", str(npz)]
+    config = parse([*told, "--ppo.value-first", "2"])
+    ppo = config.ppo
     waited = fit(replace(config, iterations=2)).state.params
     begun_with, _, _ = begun(*told)
     assert farthest(waited.policy, params_of(policy)) == 0.0
     np.testing.assert_array_equal(waited.log_std, begun_with.params.log_std)
-    assert farthest(waited.value, begun_with.params.value) > config.ppo.learning_rate
-    moved = farthest(fit(replace(config, iterations=3)).state.params.policy, waited.policy)
-    usual = config.ppo.learning_rate * config.ppo.epochs * config.ppo.minibatches
-    assert 0.1 * usual < moved < 1.5 * usual, "no leap at the first step"
+    assert farthest(waited.value, begun_with.params.value) > ppo.lr_max, "at full rate"
+    after = fit(replace(config, iterations=3))
+    np.testing.assert_allclose(after.metrics["lr"][:2], [ppo.lr_max, ppo.learning_rate])
+    moved = farthest(after.state.params.policy, waited.policy)
+    usual = ppo.learning_rate * ppo.epochs * ppo.minibatches
+    assert 0.1 * usual < moved < 1.5 * usual
+
+
+def test_a_trained_policy_is_moved_gently(source, npz, tmp_path):
+    rest = ["--robot", "g1_12dof", "--run-dir", str(tmp_path / "new")]
+    fresh = parse(rest).ppo
+    ppo = parse([*rest, "--init-from", "zoo:g1_12dof"]).ppo
+    assert ppo.learning_rate == pytest.approx(0.1 * fresh.learning_rate)
+    assert (ppo.anneal, ppo.lr_max) == (1, fresh.lr_max), "the rate fell long ago"
+    assert ppo.value_first > 0 == fresh.value_first
+    told = [*SMALL, "--run-dir", str(tmp_path / "new"), "--ppo.anneal", "50"]
+    own = parse([*told, "--init-from", str(npz)]).ppo
+    assert (own.anneal, own.value_first > 0) == (50, True), "flags win"
+    assert parse([*told, "--init-from", str(source.folder)]).ppo.value_first == 0
 
 
 def test_a_run_that_started_so_goes_on_without_its_source(source, npz, tmp_path, capsys):

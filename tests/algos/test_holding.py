@@ -1,0 +1,49 @@
+"""An optimizer that leaves a policy alone until its value network has learned."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from jaxrl_hw.algos.holding import hold
+
+RATE, WAITS = 1e-3, 400
+
+
+class Weights(NamedTuple):
+    policy: Any
+    value: Any
+
+
+def changes_of(adam: optax.GradientTransformation, steps: int) -> Weights:
+    """What noisy gradients change, step by step; [steps, 50] each."""
+    weights = Weights(jnp.zeros(50), jnp.zeros(50))
+
+    def step(state: Any, key: Any) -> tuple[Any, Weights]:
+        gradient = 1.0 + jax.random.normal(key, (50,))
+        change, state = adam.update(Weights(gradient, gradient), state, weights)
+        return state, change
+
+    keys = jax.random.split(jax.random.key(0), steps)
+    return jax.lax.scan(step, adam.init(weights), keys)[1]
+
+
+def test_the_policy_waits_and_then_moves_as_if_it_had_not() -> None:
+    free = changes_of(optax.adam(RATE), WAITS + 20)
+    held = changes_of(hold(optax.adam(RATE), WAITS), WAITS + 20)
+    np.testing.assert_array_equal(held.value, free.value)
+    np.testing.assert_array_equal(held.policy[:WAITS], 0.0)
+    np.testing.assert_array_equal(held.policy[WAITS:], free.policy[WAITS:])
+    assert float(jnp.abs(held.policy[WAITS]).max()) < 1.5 * RATE, "no leap at its first step"
+
+
+def test_its_state_is_adam_s_own() -> None:
+    """So that a checkpoint has one form, whether the policy waited or not."""
+    weights = Weights(jnp.zeros(2), jnp.zeros(2))
+    plain, holding = optax.adam(RATE), hold(optax.adam(RATE), 3)
+    forms = (jax.tree.structure(a.init(weights)) for a in (plain, holding))
+    assert len(set(forms)) == 1
