@@ -25,9 +25,11 @@ from jaxrl_hw.types import Algorithm, TrainState
 MIN_STD = 0.2
 """Of the exploration that a policy starts with where its value network is new: trained to its end a
 policy hardly explores, and a value network learns little from actions that are all alike."""
-REMEMBERED_BATCHES = 50
-"""How many of the run's own batches the statistics taken over count for, at most. Remembering the
-millions of observations they come from, they would never follow a robot that moves otherwise."""
+REMEMBERED_BATCHES = 1000
+"""How many of the run's own batches the statistics taken over count for, at most. With all of the
+millions of observations they come from they would never follow a robot that moves otherwise; with
+50 they follow at once, and a policy loses its tracking to that alone (g1_12dof: 0.052 to 0.071 m/s
+in 120 iterations in which none of its weights moved)."""
 
 
 def first_state(env: Env, algorithm: Algorithm, config: Config, console: Console) -> TrainState:
