@@ -173,7 +173,8 @@ class Config:
     tensorboard: bool = True
     """Write TensorBoard files."""
     init_from: str = ""
-    """zoo:NAME, a policy file (.npz) or a run's folder: whose policy a new run starts from."""
+    """zoo:NAME, a policy file (.npz) or a run's folder: whose policy a new run starts from. The
+    command line also takes its networks and a gentler rate; in code: `inheriting.like_origin`."""
     net: NetConfig = field(default_factory=NetConfig)
     ppo: PPOConfig = field(default_factory=PPOConfig)
     joystick: JoystickConfig = field(default_factory=JoystickConfig)

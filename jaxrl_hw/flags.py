@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from jaxrl_hw import settings
-from jaxrl_hw.config import STRETCHES, Config, JoystickLater, PPOConfig
+from jaxrl_hw.config import Config
 from jaxrl_hw.errors import UserError, unknown_flag
-from jaxrl_hw.policies.opening import is_run, origin_of
+from jaxrl_hw.inheriting import like_origin
 from jaxrl_hw.presets import preset_config
 from jaxrl_hw.robots import get_robot
 from jaxrl_hw.sessions.copying import holder
@@ -77,54 +77,13 @@ def _base(argv: list[str], from_file: dict[str, Any]) -> Config:
     new = named("resume", "auto") == "never" or not folder.newest_checkpoint()
     saved = None if new else folder.read_config()
     if saved is None:
-        return _like_origin(fresh, named("init-from", ""))
+        return like_origin(fresh, named("init-from", ""))
     # so that the same command continues the same run even where a preset has changed since
     base = preset_config(str(saved.get("robot", start.robot)))
     config = settings.from_dict(saved, base, str(folder.config_json))
     # the engine is settled anew: the run may have moved to another machine
     again = replace(config, time_limit="", resume="auto", override_config=False)
     return replace(again, physics="auto", run_dir=start.run_dir)
-
-
-def _like_origin(config: Config, source: str) -> Config:
-    """As the policy that a new run starts from is: with its networks, and with nothing of the
-    preset left to wait for that its training has been through. Flags may still change each."""
-    if not source:
-        return config
-    origin = origin_of(source)
-    same = {name: getattr(origin.net, name) for name in ("policy", "value", "activation")}
-    begun: dict[str, Any] = {
-        name: _ahead(getattr(config.joystick, name), origin.iteration) for name in STRETCHES
-    }
-    return replace(
-        config,
-        net=replace(config.net, **same),
-        joystick=replace(config.joystick, **begun),
-        ppo=_gently(config.ppo, origin.iteration, value_comes_too=is_run(source)),
-    )
-
-
-def _gently(ppo: PPOConfig, done: int, value_comes_too: bool) -> PPOConfig:
-    """PPO for a policy that has trained for so many iterations, not to throw it off: at the rate
-    of a fresh network its first iteration has a KL divergence of 3 to 13, at a tenth 0.02."""
-    return replace(
-        ppo,
-        learning_rate=ppo.learning_rate / 10.0,
-        anneal=ppo.anneal and max(1, ppo.anneal - done),
-        value_first=0 if value_comes_too else _VALUE_FIRST,
-    )
-
-
-_VALUE_FIRST = 120
-"""Iterations in which a new value network learns what a trained policy is worth. Of g1_12dof:
-after 40 the policy still loses its tracking (0.21 m/s 160 iterations on), after 80 it is at 0.08,
-after 120 at 0.07."""
-
-
-def _ahead(stretch: JoystickLater, done: int) -> JoystickLater:
-    """A stretch as who has trained for so many iterations meets it; one that is off stays so."""
-    left = stretch.iteration and max(1, stretch.iteration - done)
-    return replace(stretch, iteration=left)
 
 
 def _hyphens(word: str) -> str:
