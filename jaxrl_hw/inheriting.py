@@ -41,7 +41,7 @@ def _gently(ppo: PPOConfig, done: int, value_comes_too: bool) -> PPOConfig:
     return replace(
         ppo,
         learning_rate=ppo.learning_rate / 10.0,
-        anneal=ppo.anneal and max(1, ppo.anneal - done),
+        anneal=_left(ppo.anneal, done),
         value_first=0 if value_comes_too else _VALUE_FIRST,
     )
 
@@ -53,6 +53,10 @@ after 120 at 0.07."""
 
 
 def _ahead(stretch: JoystickLater, done: int) -> JoystickLater:
-    """A stretch as who has trained for so many iterations meets it; one that is off stays so."""
-    left = stretch.iteration and max(1, stretch.iteration - done)
-    return replace(stretch, iteration=left)
+    """A stretch as who has trained for so many iterations meets it."""
+    return replace(stretch, iteration=_left(stretch.iteration, done))
+
+
+def _left(iteration: int, done: int) -> int:
+    """How long until an iteration of the source's training; what is off (0) stays so."""
+    return iteration and max(1, iteration - done)

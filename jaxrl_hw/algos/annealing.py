@@ -36,14 +36,16 @@ def waiting_minibatches(config: PPOConfig) -> int:
 
 
 def _until_released(config: PPOConfig, count: Array, rate: Array) -> Array:
-    """The rate [], but the largest while the policy waits, and learning_rate as it begins to move.
+    """The rate [], but the largest while the policy waits, and no more than learning_rate as it
+    begins to move.
 
     A value network that knows nothing learns fastest at the largest rate; a trained policy is
     thrown far off by it.
     """
     over = count - waiting_minibatches(config)
     begins = over < config.epochs * config.minibatches  # not a given count: their number may change
-    return jnp.where(over < 0, _top(config), jnp.where(begins, config.learning_rate, rate))
+    first = jnp.minimum(rate, config.learning_rate)
+    return jnp.where(over < 0, _top(config), jnp.where(begins, first, rate))
 
 
 def _top(config: PPOConfig) -> float:
