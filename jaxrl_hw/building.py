@@ -9,7 +9,8 @@ from jaxrl_hw import footprint, measuring
 from jaxrl_hw.config import Config
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.factory import make_algorithm, make_env
-from jaxrl_hw.hardware.memory import MemoryWatch, settle
+from jaxrl_hw.hardware.malloc import settle
+from jaxrl_hw.hardware.memory import MemoryWatch
 from jaxrl_hw.hardware.remembered import remember
 from jaxrl_hw.hardware.sizing import MemoryNeed, granularity_of
 from jaxrl_hw.loop import TrainStep, compile_train_step, state_form

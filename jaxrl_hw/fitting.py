@@ -12,7 +12,7 @@ from typing import Any
 from jaxrl_hw import settings
 from jaxrl_hw.claiming import claimed
 from jaxrl_hw.config import Config
-from jaxrl_hw.hardware import xla
+from jaxrl_hw.hardware import malloc, xla
 from jaxrl_hw.hardware.detect import refine
 from jaxrl_hw.planning import make_plan
 from jaxrl_hw.plans import Plan
@@ -113,6 +113,7 @@ class _Session:
             from jaxrl_hw import factory  # noqa: F401 - MuJoCo, flax, optax
         xla.apply_pending()
         if self.plan.hardware.platform == "cpu":
+            malloc.map_large()
             return
         # only an open device knows what its pool may hand out; where that is less, so is the plan
         told, known = self.plan, refine(self.plan.hardware)

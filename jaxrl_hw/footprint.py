@@ -38,13 +38,13 @@ ESTIMATED = "estimated from sizes"
 _GROWING = ("environments", "rollout", "temporaries", "physics")
 """Items in proportion to the number of environments, where only one number is known."""
 
-RESIDENT = {"cartpole": 0, "joystick": 75_000_000}
+RESIDENT = {"cartpole": 20_000_000, "joystick": 75_000_000}
 """On a CPU, the program and what stays of compiling it, by task: measured on Linux x86-64 beyond
 the libraries (`profiles.CPU`), with the native engine."""
 COMPILING = {"cartpole": 700_000_000, "joystick": 910_000_000}
 """A process's peak while it compiles on a CPU, measured likewise. Less where the program comes from
 the compilation cache."""
-MJX_RESIDENT = 116_000_000, 8_800_000
+MJX_RESIDENT = 122_000_000, 8_000_000
 MJX_COMPILING = 880_000_000, 33_400_000
 """The same with MJX: for any robot, and per motor, as its step is compiled body by body. Measured
 with cartpole, Go1 and G1 (1, 12 and 29)."""
@@ -177,8 +177,9 @@ def _estimate(config: Config) -> dict[str, MemoryNeed]:
     _, joints, obs, critic, state, weights, averaged = _numbers(config)
     samples = config.ppo.unroll * (2 * (obs + critic) + 3 * joints + 8) * 4
     native = config.physics == "native"
-    pool = MemoryNeed(POOL_PER_THREAD * (config.threads or 2), 16 * state + 4_000)
-    temporaries = _activations(config) // max(config.ppo.minibatches, 1) + 9 * state
+    pool = MemoryNeed(POOL_PER_THREAD * (config.threads or 2), 16 * state)
+    updating = _activations(config) // max(config.ppo.minibatches, 1)
+    collecting = 9 * state if native else MJX_PER_DOF * (joints + 6)
     return {
         "program": MemoryNeed(0, 0),
         "networks": MemoryNeed(2 * weights * 4, 0),
@@ -186,7 +187,7 @@ def _estimate(config: Config) -> dict[str, MemoryNeed]:
         "normalizer": MemoryNeed(2 * 2 * (obs + critic) * 4, 0),
         "environments": MemoryNeed(0, state * 4),
         "rollout": MemoryNeed(0, samples),
-        "temporaries": MemoryNeed(0, temporaries + (0 if native else MJX_PER_DOF * (joints + 6))),
+        "temporaries": MemoryNeed(0, max(collecting, updating)),
         "physics": pool if native else MemoryNeed(0, 0),
     }
 

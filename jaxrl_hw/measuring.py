@@ -11,17 +11,18 @@ import jax
 from jaxrl_hw import footprint
 from jaxrl_hw.config import Config
 from jaxrl_hw.factory import make_algorithm, make_env
-from jaxrl_hw.hardware.compiled import ProgramMemory, program_memory, tree_bytes
+from jaxrl_hw.hardware.compiled import program_memory, tree_bytes
 from jaxrl_hw.hardware.detect import Hardware
-from jaxrl_hw.hardware.memory import settle
+from jaxrl_hw.hardware.malloc import LARGE, settle
 from jaxrl_hw.hardware.remembered import Record, remember
 from jaxrl_hw.hardware.sizing import granularity_of
 from jaxrl_hw.loop import compile_train_step, compile_update, state_form
 from jaxrl_hw.rollout import Env
 from jaxrl_hw.types import Algorithm, Batch, TrainState
 
-_SMALL = (32, 96)
-"""Numbers of environments at which a program is looked at, about: its memory is a line in them."""
+_LOOKED_AT = (256, 1024)
+"""Numbers of environments at which a program is looked at, about: its memory is a line in them.
+Compiling takes as long for any number."""
 
 
 def items_of(
@@ -48,14 +49,14 @@ def items_of(
         "optimizer": 2 * tree_bytes(form.opt_state),
         "normalizer": 2 * tree_bytes(form.obs_stats),
         "environments": tree_bytes(form.env_state),
-        "rollout": _batches(env) * tree_bytes(batch),
-        "temporaries": _temporaries(collecting, updating),
+        "rollout": tree_bytes(batch) + _kept(batch),
+        "temporaries": max(collecting.temporaries, updating.temporaries),
         "physics": env.host_bytes,
     }
 
 
 def measure(config: Config, hardware: Hardware) -> Record:
-    """Compile a run's program for two small numbers of environments and remember its figures.
+    """Compile a run's program for two numbers of environments and remember its figures.
 
     Takes seconds, a minute or two for MJX; `footprint.need` knows them from then on. The
     collection, whose temporaries grow with the environments alone, is compiled for the larger
@@ -70,7 +71,7 @@ def measure(config: Config, hardware: Hardware) -> Record:
     """
     # buffers are assigned before machine code is made: that part may be done in a hurry
     quick = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
-    small, large = (_made(config, about) for about in _SMALL)
+    small, large = (_made(config, about) for about in _LOOKED_AT)
     with ThreadPoolExecutor(1) as beside:
         waiting = beside.submit(lambda: compile_update(*small, quick))
         compiled = compile_train_step(*large, quick)
@@ -97,32 +98,13 @@ def _made(config: Config, about: int) -> tuple[Env, Algorithm, TrainState]:
     return env, algorithm, state_form(env, algorithm)
 
 
-def _batches(env: Env) -> int:
-    """How many iterations' experience memory is held for.
+def _kept(batch: Batch) -> int:
+    """What malloc keeps of the last iteration's batch on a CPU, bytes.
 
-    On a CPU malloc keeps the arrays that were given back. With MJX the next ones need about as much
-    again: so much more than the compiler counts Go1 and G1 grew by from 512 to 2,048 environments.
-    The native engine's fit into what is there.
+    Arrays under `malloc.LARGE` that were given back are used again by the thread that made them;
+    the next batch may be made by another.
     """
-    return 2 if jax.default_backend() == "cpu" and not env.host_bytes else 1
-
-
-def _temporaries(collect: ProgramMemory, update: ProgramMemory) -> int:
-    """Of both halves together.
-
-    An accelerator's pool gives the one's memory to the other. On a CPU each asks malloc, which
-    keeps what it was given back for pieces of that size: while the other runs, it is still there.
-    """
-    collecting, updating = collect.temporaries, update.temporaries
     if jax.default_backend() != "cpu":
-        return max(collecting, updating)
-    return max(collecting + _kept(updating), updating + _kept(collecting))
-
-
-def _kept(size: int) -> int:
-    """What malloc keeps of a piece that is given back, bytes: a large one goes to the system."""
-    return size if size <= _LARGEST_KEPT else 0
-
-
-_LARGEST_KEPT = 32 * 2**20
-"""glibc's DEFAULT_MMAP_THRESHOLD_MAX on 64 bits: what is larger is mapped on its own."""
+        return 0
+    sizes = (tree_bytes(leaf) for leaf in jax.tree.leaves(batch))
+    return sum(size for size in sizes if size < LARGE)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import gc
 import os
 import sys
 import time
@@ -13,22 +10,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jaxrl_hw.hardware import nvidia
+from jaxrl_hw.hardware.malloc import settle
 
 _STATUS = Path("/proc/self/status")
 _CLEAR_REFS = Path("/proc/self/clear_refs")
 # Asking the driver takes 1 to 200 ms; memory in a training loop changes far slower than this.
 _DRIVER_PERIOD_S = 10.0
-
-
-def settle() -> None:
-    """Give back what the process has freed: after a compilation that is hundreds of megabytes.
-
-    The C library keeps freed memory for itself until it is told otherwise; where it cannot be told
-    (not glibc) this only collects Python's garbage. Takes up to a tenth of a second.
-    """
-    gc.collect()
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 class MemoryUse(NamedTuple):

@@ -78,7 +78,7 @@ def _host_bytes(model: mujoco.MjModel, fields: tuple[str, ...], threads: int) ->
     state = mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_INTEGRATION)
     row = int(state) + int(model.nsensordata)
     values = sum(int(np.asarray(getattr(model, name)).size) for name in fields)
-    return _PER_THREAD * threads, 8 * (row + values) + 4 * (values + 2 * row) + _PER_ROW
+    return _PER_THREAD * threads, 8 * (row + values) + 4 * (values + 2 * row)
 
 
 def _cores() -> int:
@@ -87,8 +87,6 @@ def _cores() -> int:
 
 _PER_THREAD = 4_000_000
 """One mjData and what of its arena is touched; measured with G1."""
-_PER_ROW = 4_000
-"""The pool's own bookkeeping per environment; measured with cartpole, Go1 and G1."""
 
 
 def _holding(substeps: int) -> Loop:
