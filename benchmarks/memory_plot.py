@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-COLOURS = ("#1b6ca8", "#d1495b", "#3a7d44", "#8d5a97", "#c77d0a", "#5c5c5c")
+COLOURS = ("#1b6ca8", "#d1495b", "#3a7d44", "#8d5a97", "#c77d0a", "#5c5c5c", "#17a398", "#e39bb4")
 SIZE, DPI = (10.0, 5.4), 130
 """Inches, and dots to the inch: 1300 pixels, legible at the 830 or so of a README."""
 _PREDICTED = {"linestyle": "--", "marker": "D", "markerfacecolor": "white", "ms": 7.5, "lw": 1.2}
