@@ -9,6 +9,7 @@ from jaxrl_hw.algos import ppo
 from jaxrl_hw.config import Config
 from jaxrl_hw.envs.api import Task
 from jaxrl_hw.errors import UserError, unknown
+from jaxrl_hw.hardware.detect import usable_cores
 from jaxrl_hw.physics import Physics, make_physics
 from jaxrl_hw.physics.model import compile_model
 from jaxrl_hw.robots import get_robot
@@ -39,7 +40,8 @@ def make_task(config: Config) -> tuple[Task, Physics]:
         model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_FRICTIONLOSS)
     task = envs.make_task(name, config, robot, model)
     engine = "native" if config.physics == "auto" else config.physics
-    return task, make_physics(engine, model, substeps, task.fields, config.threads)
+    threads = config.threads or usable_cores()
+    return task, make_physics(engine, model, substeps, task.fields, threads)
 
 
 def make_env(config: Config) -> Env:

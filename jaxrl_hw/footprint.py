@@ -35,8 +35,10 @@ ITEMS = (
 """What memory goes to, in the order in which it is shown."""
 ESTIMATED = "estimated from sizes"
 """`Footprint.source` where the compiler has not been asked."""
-_GROWING = ("environments", "rollout", "temporaries", "physics")
-"""Items in proportion to the number of environments, where only one number is known."""
+COMPILED = "the compiler's figures"
+LOOKED_AT = (256, 1024)
+"""Numbers of environments at which a program is looked at, about: beyond them its memory is a line
+in their number. With fewer it is not quite: malloc keeps what small arrays took."""
 
 RESIDENT = {"cartpole": 20_000_000, "joystick": 75_000_000}
 """On a CPU, the program and what stays of compiling it, by task: measured on Linux x86-64 beyond
@@ -66,6 +68,8 @@ class Footprint(NamedTuple):
 
     parts: dict[str, MemoryNeed]
     source: str
+    charted: bool
+    """Whether the compiler was asked for numbers of environments that tell any other."""
     compiling: int
     """Peak of the process while it compiles, bytes; 0 where it does not count (an accelerator)."""
     rates: dict[int, float]
@@ -86,10 +90,16 @@ class Footprint(NamedTuple):
 def need(config: Config, hardware: Hardware) -> Footprint:
     """The expected footprint of a config whose engine is settled."""
     known = recall(program(config, hardware))
-    if known.points:
-        parts, source = _line(known.points), "the compiler's figures"
-    else:
-        parts, source = _estimate(config), ESTIMATED
+    parts, source = _estimate(config, hardware), ESTIMATED
+    low, high = min(known.points, default=0), max(known.points, default=0)
+    charted = high >= max(2 * low, LOOKED_AT[1])
+    if charted:
+        parts, source = _line(known.points[low], low, known.points[high], high), COMPILED
+    elif high:
+        number = config.num_envs
+        at = number if isinstance(number, int) and number in known.points else high
+        parts = _through(known.points[at], at, parts)
+        source = COMPILED if at == number else f"{COMPILED} for {at:,} environments"
     profile = profiles.of(hardware.platform, hardware.name, hardware.memory_total)
     beside, compiling = profile.reserved, 0
     if hardware.platform == "cpu":
@@ -98,7 +108,7 @@ def need(config: Config, hardware: Hardware) -> Footprint:
         compiling = known.compiling or compiling
     name = "libraries" if hardware.platform == "cpu" else "driver"
     parts = {name: MemoryNeed(beside, 0), **parts}
-    return Footprint(parts, source, compiling, known.rates)
+    return Footprint(parts, source, charted, compiling, known.rates)
 
 
 def _compiled(config: Config) -> tuple[int, int]:
@@ -157,27 +167,35 @@ def _version(name: str) -> str:
         return ""
 
 
-def _line(points: Mapping[int, Mapping[str, int]]) -> dict[str, MemoryNeed]:
-    """Each item as a line through the least and the largest number that were compiled."""
-    low, high = min(points), max(points)
+def _line(
+    few: Mapping[str, int], low: int, many: Mapping[str, int], high: int
+) -> dict[str, MemoryNeed]:
+    """Each item as a line through its bytes with two numbers of environments."""
     parts = {}
-    for name, value in points[high].items():
-        if low < high and name in points[low]:
-            per_env = max(0, value - points[low][name]) // (high - low)
-            parts[name] = MemoryNeed(value - per_env * high, per_env)
-        elif name in _GROWING:
-            parts[name] = MemoryNeed(0, -(-value // high))
-        else:
-            parts[name] = MemoryNeed(value, 0)
+    for name, value in many.items():
+        per_env = max(0, value - few.get(name, value)) // (high - low)
+        parts[name] = MemoryNeed(value - per_env * high, per_env)
     return parts
 
 
-def _estimate(config: Config) -> dict[str, MemoryNeed]:
+def _through(
+    items: Mapping[str, int], at: int, guess: Mapping[str, MemoryNeed]
+) -> dict[str, MemoryNeed]:
+    """Each item as a line through its bytes with one number; the estimate tells what is fixed."""
+    parts = {}
+    for name, value in items.items():
+        fixed, grows = guess[name].fixed, guess[name].per_env > 0
+        per_env = max(0, value - fixed) // at if grows else 0
+        parts[name] = MemoryNeed(value - per_env * at, per_env)
+    return parts
+
+
+def _estimate(config: Config, hardware: Hardware) -> dict[str, MemoryNeed]:
     """The items from sizes alone."""
     _, joints, obs, critic, state, weights, averaged = _numbers(config)
     samples = config.ppo.unroll * (2 * (obs + critic) + 3 * joints + 8) * 4
     native = config.physics == "native"
-    pool = MemoryNeed(POOL_PER_THREAD * (config.threads or 2), 16 * state)
+    pool = MemoryNeed(POOL_PER_THREAD * (config.threads or hardware.cores), 16 * state)
     updating = _activations(config) // max(config.ppo.minibatches, 1)
     collecting = 9 * state if native else MJX_PER_DOF * (joints + 6)
     return {

@@ -20,10 +20,6 @@ from jaxrl_hw.loop import compile_train_step, compile_update, state_form
 from jaxrl_hw.rollout import Env
 from jaxrl_hw.types import Algorithm, Batch, TrainState
 
-_LOOKED_AT = (256, 1024)
-"""Numbers of environments at which a program is looked at, about: its memory is a line in them.
-Compiling takes as long for any number."""
-
 
 def items_of(
     env: Env, form: TrainState, batch: Batch, collect: Any, update: Any
@@ -58,9 +54,9 @@ def items_of(
 def measure(config: Config, hardware: Hardware) -> Record:
     """Compile a run's program for two numbers of environments and remember its figures.
 
-    Takes seconds, a minute or two for MJX; `footprint.need` knows them from then on. The
-    collection, whose temporaries grow with the environments alone, is compiled for the larger
-    number only.
+    Takes seconds, a minute or two for MJX, as long for any number of environments;
+    `footprint.need` knows the figures from then on. The collection, whose temporaries grow with
+    the environments alone, is compiled for the larger number only.
 
     Args:
       config: with its engine settled.
@@ -71,7 +67,9 @@ def measure(config: Config, hardware: Hardware) -> Record:
     """
     # buffers are assigned before machine code is made: that part may be done in a hurry
     quick = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
-    small, large = (_made(config, about) for about in _LOOKED_AT)
+    few, many = footprint.LOOKED_AT
+    small = _made(config, few)
+    large = _made(config, max(many, 2 * small[0].num_envs))
     with ThreadPoolExecutor(1) as beside:
         waiting = beside.submit(lambda: compile_update(*small, quick))
         compiled = compile_train_step(*large, quick)

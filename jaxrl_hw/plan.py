@@ -10,7 +10,6 @@ from dataclasses import replace
 from jaxrl_hw.commands import DONE, run_command
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.flags import parse, taken
-from jaxrl_hw.footprint import ESTIMATED
 from jaxrl_hw.hardware import profiles
 from jaxrl_hw.hardware.detect import Hardware, usable_cores
 from jaxrl_hw.planning import make_plan
@@ -52,13 +51,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _here(words: list[str], console: Console, probing: bool) -> Plan:
-    """This machine's plan; where nothing is known of the program it is compiled for its figures."""
+    """This machine's plan; where too little is known of the program, the compiler is asked."""
     config = parse(words, _PROG, _ABOUT)
     plan = make_plan(config)
     if probing:  # a process each: the device is theirs as long as this one has not opened it
         probe(plan, console.message)
         plan = make_plan(config)
-    if plan.footprint.source != ESTIMATED:
+    if plan.footprint.charted:
         return plan
     with console.compiling("asking the compiler what the program needs (once)"):
         from jaxrl_hw.hardware import xla

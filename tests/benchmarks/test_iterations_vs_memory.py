@@ -93,7 +93,7 @@ def test_rows_are_those_of_real_runs_the_smallest_first(results: tuple[Path, str
         assert told["predicted_from"] == "the compiler's figures"
     # a new cache: only the first plan is made from sizes
     assert small["planned_from"] == "estimated from sizes"
-    assert large["planned_from"] == "the compiler's figures"
+    assert large["planned_from"] == "the compiler's figures for 16 environments"
     lines = said.splitlines()
     assert "from sizes" in lines[3]
     assert "by compiler" in lines[4]

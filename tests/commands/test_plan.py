@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,25 @@ def test_the_compiler_is_asked_once_and_its_figures_are_kept(tmp_path: Path) -> 
         assert ("asking the compiler" in said) == (len(seconds) == 1)
     assert seconds[1] < 0.6 * seconds[0]
     assert not (tmp_path / "runs").exists(), "a plan makes no run"
+
+
+def test_what_a_small_run_has_told_is_not_taken_for_all_sizes(
+    capsys: pytest.CaptureFixture[str],
+    train_process: Callable[..., tuple[int, str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    wanted = [*CARTPOLE, "--physics", "native", "--num-envs", "4096"]
+    new = planned(capsys, *wanted)["predicted_bytes"]
+    monkeypatch.setenv("JAXRL_HW_CACHE", str(tmp_path / "another"))
+    small = ["--num-envs", "16", "--iterations", "1", "--no-tensorboard"]
+    code, _, err = train_process(*CARTPOLE, *small, "--run-dir", tmp_path / "run")
+    assert code == 0, err
+    plan = planned(capsys, *wanted)
+    assert plan["predicted_from"] == "the compiler's figures"
+    growing = ("environments", "rollout", "temporaries", "physics")
+    for name in growing:
+        assert plan["predicted_bytes"][name] == pytest.approx(new[name], rel=0.1), name
 
 
 def test_as_data_the_items_add_up_and_grow_with_the_environments(
