@@ -44,7 +44,7 @@ def budget_of(
     if limit is None or (usable is not None and usable <= limit):
         return usable, reasons
     share = int(UNDER_LIMIT * limit)
-    return share, (f"--memory-limit {gigabytes(limit)}, {UNDER_LIMIT:g} of it is planned with",)
+    return share, (f"--memory-limit {readable(limit)}, {UNDER_LIMIT:g} of it is planned with",)
 
 
 def _usable(
@@ -53,7 +53,7 @@ def _usable(
     free, total = hardware.memory_free, hardware.memory_total
     if free is None:
         return None, (f"free memory of the {hardware.name} is unknown",)
-    known = f"{gigabytes(free)} free of {gigabytes(total)}" if total else f"{gigabytes(free)} free"
+    known = f"{readable(free)} free of {readable(total)}" if total else f"{readable(free)} free"
     parsed = parse_fraction(fraction)
     if isinstance(parsed, str) or of_free:
         auto = _AUTO.get(hardware.platform, _AUTO_DEVICE)
@@ -66,6 +66,6 @@ def _usable(
     return whole, (f"{known} ({hardware.memory_source}), --mem-fraction {parsed:g}",)
 
 
-def gigabytes(count: float) -> str:
-    """1.2 GB, 0.034 GB."""
-    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e9:.3f} GB"
+def readable(count: float) -> str:
+    """Bytes in decimal units: 1.2 GB, 910 MB."""
+    return f"{count / 1e9:.1f} GB" if count >= 0.9995e9 else f"{count / 1e6:.0f} MB"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware.arguments import parse_fraction
-from jaxrl_hw.hardware.budget import MOST, NO_LIMITS, UNDER_LIMIT, Limits, budget_of, gigabytes
+from jaxrl_hw.hardware.budget import MOST, NO_LIMITS, UNDER_LIMIT, Limits, budget_of, readable
 from jaxrl_hw.hardware.detect import Hardware
 
 # Past some hundred environments per core a thread pool is busy all the time: more of them make
@@ -136,7 +136,7 @@ def check_num_envs(
         if fitting < granularity:
             raise UserError(_too_small(hardware, need, budget, granularity, limits))
         raise UserError(
-            f"--num-envs {num_envs} needs {gigabytes(expected)}, but {gigabytes(budget)} can be "
+            f"--num-envs {num_envs} needs {readable(expected)}, but {readable(budget)} can be "
             f"used ({'; '.join(reasons)}); at most {fitting} fit, or use --num-envs auto"
         )
     sizes = sorted({num_envs, *(num_envs * k // 4 for k in (1, 2, 8, 16))})
@@ -235,12 +235,12 @@ def _too_small(
     envs = f"{granularity} environment{'s' if granularity > 1 else ''}"
     least = need.peak(granularity)
     compiling = " while the program is compiled" if need.compiling == least else ""
-    usable = gigabytes(budget)
-    said = f"not even {envs} fit: {gigabytes(least)} needed{compiling}, {usable} can be used"
+    usable = readable(budget)
+    said = f"not even {envs} fit: {readable(least)} needed{compiling}, {usable} can be used"
     if limits.memory is not None and budget <= limits.memory:
         enough = math.ceil(least / UNDER_LIMIT / 1e7) * 10
         return f"{said} under --memory-limit; give at least --memory-limit {enough}MB"
-    free = gigabytes(hardware.memory_free or 0)
+    free = readable(hardware.memory_free or 0)
     return (
         f"{said} ({free} free on the {hardware.name}); close other programs, use smaller networks "
         "or a shorter unroll"

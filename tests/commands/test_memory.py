@@ -67,7 +67,7 @@ def test_under_a_limit_the_largest_number_is_taken_that_keeps_it(
     plan, out = runs["limited"]
     assert plan["num_envs"] > 2048
     assert 0.8 * 900e6 < plan["measured_bytes"]["peak"] < 900e6
-    assert "--memory-limit 0.9 GB" in out
+    assert "--memory-limit 900 MB" in out
     code, _, err = train_process(*WIDE, "--memory-limit", "100MB", "--run-dir", tmp_path / "no")
     assert code == 2
     assert "give at least --memory-limit" in err
