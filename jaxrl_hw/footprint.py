@@ -46,7 +46,7 @@ the libraries (`profiles.CPU`), with the native engine."""
 COMPILING = {"cartpole": 700_000_000, "joystick": 910_000_000}
 """A process's peak while it compiles on a CPU, measured likewise. Less where the program comes from
 the compilation cache."""
-MJX_RESIDENT = 122_000_000, 8_000_000
+MJX_RESIDENT = 122_000_000, 7_200_000
 MJX_COMPILING = 880_000_000, 33_400_000
 """The same with MJX: for any robot, and per motor, as its step is compiled body by body. Measured
 with cartpole, Go1 and G1 (1, 12 and 29)."""
@@ -55,6 +55,8 @@ POOL_PER_THREAD = 4_000_000
 MJX_PER_DOF = 2_200
 """mjx.Data and the solver's temporaries inside a control step, bytes per environment and degree of
 freedom: what XLA counts on a CPU for cartpole, Go1 and G1; not yet measured on an accelerator."""
+MJX_SCRATCH = 500
+"""What its kernels on a CPU leave with malloc, likewise; measured there."""
 
 CHECKPOINT_FILES = 45_000
 """What a checkpoint's descriptions take on disk, whatever the run's size."""
@@ -195,7 +197,9 @@ def _estimate(config: Config, hardware: Hardware) -> dict[str, MemoryNeed]:
     _, joints, obs, critic, state, weights, averaged = _numbers(config)
     samples = config.ppo.unroll * (2 * (obs + critic) + 3 * joints + 8) * 4
     native = config.physics == "native"
-    pool = MemoryNeed(POOL_PER_THREAD * (config.threads or hardware.cores), 16 * state)
+    engine = MemoryNeed(0, MJX_SCRATCH * (joints + 6) if hardware.platform == "cpu" else 0)
+    if native:
+        engine = MemoryNeed(POOL_PER_THREAD * (config.threads or hardware.cores), 16 * state)
     updating = _activations(config) // max(config.ppo.minibatches, 1)
     collecting = 9 * state if native else MJX_PER_DOF * (joints + 6)
     return {
@@ -206,7 +210,7 @@ def _estimate(config: Config, hardware: Hardware) -> dict[str, MemoryNeed]:
         "environments": MemoryNeed(0, state * 4),
         "rollout": MemoryNeed(0, samples),
         "temporaries": MemoryNeed(0, max(collecting, updating)),
-        "physics": pool if native else MemoryNeed(0, 0),
+        "physics": engine,
     }
 
 
