@@ -5,8 +5,9 @@
 
 Each number is the real command in a process of its own, all of them with one new cache: the first
 is what a new user gets, the later ones know the figures of those before. Speeds are medians over
-the iterations after the first two; memory is the run's peak after compiling, the compiler's own is
-in a column of its own. The second form draws random `--memory-limit`s and small configurations, and
+the iterations after the first two; memory is the run's peak after compiling, as predicted
+once it was compiled, and measured; the compiler's own peak and what the plan had expected before
+stand beside it. The second form draws random `--memory-limit`s and small configurations, and
 tells whether each was kept. Writes benchmarks/results/iterations-vs-memory-<platform>.json and
 .png; what is there of other robots and engines stays.
 """

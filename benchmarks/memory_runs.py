@@ -21,8 +21,6 @@ Row = dict[str, Any]
 WARMING_UP = 2
 """Iterations at the start that do not count."""
 CACHE = "JAXRL_HW_CACHE"
-_BESIDE = ("libraries", "driver")
-"""What is held whatever the number of environments."""
 
 
 @contextmanager
@@ -46,8 +44,8 @@ def measure(robot: str, physics: str, num_envs: int, iterations: int, hardware: 
     """One row of the table.
 
     It is told twice what to expect, as a user is: when the run is planned, from sizes alone where
-    the program has never been compiled here (`planned_from`), and when it has been compiled for
-    this number of environments (`predicted_from`).
+    the program has never been compiled here (`planned_from`), and once it has been compiled for
+    this number of environments and the process has been weighed (`predicted_from`).
     """
     config = replace(preset_config(robot), physics=physics, num_envs=num_envs)
     before = footprint.need(config, hardware)
@@ -89,14 +87,13 @@ def off_by(predicted: float, measured: float | None) -> float | None:
 def growth(rows: Sequence[Row]) -> dict[str, Any] | None:
     """How memory grows from the smallest to the largest number: predicted and measured.
 
-    Of the prediction, what is held whatever the number is left out: after the first run it is
-    known better, which has nothing to do with growing. None where no two rows tell.
+    None where no two rows tell.
     """
     told = sorted((row for row in rows if row.get("measured_bytes")), key=lambda r: r["num_envs"])
     if len(told) < 2:
         return None
     low, high = told[0], told[-1]
-    predicted = _in_proportion(high) - _in_proportion(low)
+    predicted = high["predicted_bytes"]["total"] - low["predicted_bytes"]["total"]
     measured = high["measured_bytes"] - low["measured_bytes"]
     return {
         "from_num_envs": low["num_envs"],
@@ -105,8 +102,3 @@ def growth(rows: Sequence[Row]) -> dict[str, Any] | None:
         "measured_bytes": measured,
         "error_percent": off_by(predicted, measured),
     }
-
-
-def _in_proportion(row: Row) -> int:
-    items = row["predicted_bytes"]
-    return items["total"] - sum(items.get(name, 0) for name in _BESIDE)

@@ -251,9 +251,11 @@ class _Session:
                 state = first_state(built.env, built.algorithm, built.plan.config, told)
             elif state.env_state is None or built.env is not self.env:
                 state = with_fresh_envs(state, built.env, built.algorithm, config.seed)
-        self.built, self.plan = built, built.plan
         self._use(built.plan.config, built.env, built.algorithm)
         self.desk.memory.begin()
+        held = self.desk.memory.held
+        self.plan = built.plan if held is None else built.plan.weighed(held)
+        self.built = built._replace(plan=self.plan)
         self.desk.fresh = self.fresh
         return state
 

@@ -43,6 +43,9 @@ in their number. With fewer it is not quite: malloc keeps what small arrays took
 RESIDENT = {"cartpole": 20_000_000, "joystick": 75_000_000}
 """On a CPU, the program and what stays of compiling it, by task: measured on Linux x86-64 beyond
 the libraries (`profiles.CPU`), with the native engine."""
+STARTING = 32_000_000
+"""What the first iterations and the saving of checkpoints add to a process that has compiled its
+program: 25 to 42 MB with cartpole, Go1 and G1, both engines and 64 to 2,048 environments."""
 COMPILING = {"cartpole": 700_000_000, "joystick": 910_000_000}
 """A process's peak while it compiles on a CPU, measured likewise. Less where the program comes from
 the compilation cache."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from jaxrl_hw import settings
 from jaxrl_hw.config import Config
-from jaxrl_hw.footprint import Footprint
+from jaxrl_hw.footprint import STARTING, Footprint
 from jaxrl_hw.hardware import profiles
 from jaxrl_hw.hardware.arguments import parse_memory
 from jaxrl_hw.hardware.detect import Hardware
@@ -82,6 +82,18 @@ class Plan:
         items = self.footprint.items(number)
         size = self.sizing._replace(num_envs=number, expected_bytes=sum(items.values()))
         return replace(self, config=config, sizing=size, memory=items)
+
+    def weighed(self, held: int) -> Plan:
+        """The same plan by what the process really holds: what compiling leaves behind differs by
+        tens of megabytes, most of all where the program came from the compilation cache.
+
+        held: bytes, of a process on a CPU that has compiled the program and has the first state.
+        """
+        learner = ("networks", "optimizer", "normalizer")  # each is there once, and counted twice
+        there = sum(self.memory[name] for name in learner) // 2 + self.memory["environments"]
+        memory = {**self.memory, "libraries": max(0, held - there) + STARTING}
+        size = self.sizing._replace(expected_bytes=sum(memory.values()))
+        return replace(self, memory=memory, sizing=size)
 
     @property
     def most_bytes(self) -> int | None:

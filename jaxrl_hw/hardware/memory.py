@@ -42,6 +42,8 @@ class MemoryWatch:
         self._driver: tuple[int, str] | None = None
         self.compiling: int | None = None
         """The peak before `begin`, bytes: that of the compilation."""
+        self.held: int | None = None
+        """What a process on a CPU held at `begin`, bytes."""
         if not self._on_device:
             _reset_peak()
 
@@ -53,6 +55,7 @@ class MemoryWatch:
         settle()
         _reset_peak()
         self._seen = 0
+        self.held = self.read().in_use
 
     def read(self) -> MemoryUse:
         """Memory in use and its peak, bytes. Well under 1 ms on a CPU. Never raises."""

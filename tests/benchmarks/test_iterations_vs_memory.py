@@ -122,14 +122,12 @@ def test_what_was_measured_of_others_is_kept_and_the_same_replaced(
     assert 4096 not in [r["num_envs"] for r in found["series"]["cartpole/native"]["rows"]]
 
 
-def test_growth_is_compared_without_what_is_held_anyway(
-    bench: Any, results: tuple[Path, str]
-) -> None:
+def test_the_growth_that_was_predicted_is_compared(bench: Any, results: tuple[Path, str]) -> None:
     told = read(results[0])["series"]["cartpole/native"]["growth"]
     assert (told["from_num_envs"], told["to_num_envs"]) == (16, 48)
     assert "from 16 to 48 environments" in results[1]
     low, high = row(64, 1.0, 500e6), row(512, 1.0, 600e6)
-    low["predicted_bytes"] = {"libraries": 400e6, "rollout": 20e6, "total": 420e6}
+    low["predicted_bytes"] = {"libraries": 470e6, "rollout": 20e6, "total": 490e6}
     high["predicted_bytes"] = {"libraries": 470e6, "rollout": 130e6, "total": 600e6}
     grown = bench.memory_runs.growth([high, low, {"num_envs": 4096, "failed": "no"}])
     assert (grown["predicted_bytes"], grown["measured_bytes"]) == (110e6, 100e6)

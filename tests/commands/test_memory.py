@@ -61,6 +61,23 @@ def test_a_process_uses_what_was_expected_of_it(runs: dict[str, Any]) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks are Linux's")
+def test_what_a_process_holds_besides_is_counted(tmp_path: Path, quick_compile: None) -> None:
+    expected = []
+    for name, count in (("without", 1), ("with", 40_000_000)):
+        held = np.ones(count)  # up to 320 MB of somebody's own
+        argv = [*SMALL, "--num-envs", "16", "--run-dir", str(tmp_path / name)]
+        assert main(argv) == 0
+        plan = plan_of(tmp_path / name)
+        expected.append(plan["predicted_bytes"]["total"])
+        assert expected[-1] == sum(
+            size for item, size in plan["predicted_bytes"].items() if item != "total"
+        )
+        assert expected[-1] == pytest.approx(plan["measured_bytes"]["peak"], rel=0.1)
+        assert held[-1] == 1.0
+    assert expected[1] - expected[0] == pytest.approx(320e6, rel=0.2)
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks are Linux's")
 def test_under_a_limit_the_largest_number_is_taken_that_keeps_it(
     runs: dict[str, Any], train_process: Train, tmp_path: Path
 ) -> None:
@@ -82,7 +99,7 @@ SMALL = [
 
 
 def test_what_the_compiler_counts_is_believed_before_anything_is_allocated(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], quick_compile: None
+    train_process: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str], quick_compile: None
 ) -> None:
     """Figures that are far too low let auto choose far too many; the compiler finds out."""
     heavy = [*SMALL, "--net.policy", "512", "512", "--memory-limit", "780MB"]
@@ -91,11 +108,13 @@ def test_what_the_compiler_counts_is_believed_before_anything_is_allocated(
     wrong = {1: {"rollout": 10, "temporaries": 100}}
     remember(told, points=wrong)
     assert make_plan(parse(argv)).config.num_envs == 2000
-    assert main(argv) == 0
-    assert "instead" in " ".join(capsys.readouterr().out.split())
+    code, out, err = train_process(*argv)
+    assert code == 0, err
+    assert "instead" in " ".join(out.split())
     plan = plan_of(tmp_path / "run")
     assert 50 < plan["num_envs"] < 1500
-    assert plan["predicted_bytes"]["total"] <= plan["budget_bytes"]
+    assert plan["predicted_bytes"]["total"] < 780e6
+    assert plan["measured_bytes"]["peak"] < 780e6
     assert plan["num_envs"] in recall(told).points
     remember(told, points=dict.fromkeys(recall(told).points, wrong[1]))
     argv = [*heavy, "--num-envs", "2000", "--run-dir", str(tmp_path / "other")]
