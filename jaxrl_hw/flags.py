@@ -81,9 +81,10 @@ def _base(argv: list[str], from_file: dict[str, Any]) -> Config:
     # so that the same command continues the same run even where a preset has changed since
     base = preset_config(str(saved.get("robot", start.robot)))
     config = settings.from_dict(saved, base, str(folder.config_json))
-    # the engine is settled anew: the run may have moved to another machine
+    # engine and size are settled anew (the size to what it was, as long as that fits): the run may
+    # have moved to another machine
     again = replace(config, time_limit="", resume="auto", override_config=False)
-    return replace(again, physics="auto", run_dir=start.run_dir)
+    return replace(again, physics="auto", num_envs="auto", run_dir=start.run_dir)
 
 
 def _hyphens(word: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from jaxrl_hw import footprint, settings
 from jaxrl_hw.config import Config
+from jaxrl_hw.errors import UserError
 from jaxrl_hw.flags import run_folder
 from jaxrl_hw.hardware import budget, profiles, sizing, xla
 from jaxrl_hw.hardware.arguments import parse_memory
@@ -40,10 +41,11 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
     config = replace(config, physics=_engine(config.physics, hardware.platform))
     notes += _platform_notes(config, hardware)
     folder = run_folder(config)
+    auto = config.num_envs == "auto"
     config, done, source, more = continued(config, folder, hardware.name)
     notes += more
-    memory = footprint.need(config, hardware)
-    chosen = _size(config, hardware, memory)
+    memory, chosen, more = _sized(config, hardware, may_choose=auto)
+    notes += more
     config = replace(config, num_envs=chosen.num_envs)
     applied = xla.configure(
         fraction=_reserved(config, hardware, chosen.budget_bytes),
@@ -126,6 +128,26 @@ def _ceiling(config: Config, hardware: Hardware) -> float | None:
     limit = parse_memory(config.memory_limit)
     usable = budget.MOST * free
     return (usable if limit is None else min(usable, limit)) / total
+
+
+def _sized(
+    config: Config, hardware: Hardware, may_choose: bool
+) -> tuple[footprint.Footprint, sizing.Sizing, tuple[str, ...]]:
+    """What a config needs, and its number of environments: a run's own as long as it fits."""
+    memory = footprint.need(config, hardware)
+    try:
+        return memory, _size(config, hardware, memory), ()
+    except UserError:
+        if config.num_envs == "auto" or not may_choose:
+            raise
+    anew = replace(config, num_envs="auto")
+    memory = footprint.need(anew, hardware)
+    chosen = _size(anew, hardware, memory)
+    note = (
+        f"the run's {config.num_envs:,} environments do not fit any more: it goes on with "
+        f"{chosen.num_envs:,} made anew, no longer the same to the last bit"
+    )
+    return memory, chosen, (note,)
 
 
 def _size(config: Config, hardware: Hardware, memory: footprint.Footprint) -> sizing.Sizing:

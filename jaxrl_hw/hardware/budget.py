@@ -33,16 +33,20 @@ NO_LIMITS = Limits()
 
 
 def budget_of(
-    hardware: Hardware, limits: Limits, of_free: bool = False
+    hardware: Hardware, limits: Limits, told: bool = False
 ) -> tuple[int | None, tuple[str, ...]]:
     """Usable bytes and the sentence that says why.
 
-    of_free: a number is a share of the free memory, not of the whole.
+    told: for a number of environments that is given, not chosen: it may use the whole limit and,
+      with an "auto" fraction, `MOST` of what is free.
     """
-    usable, reasons = _usable(hardware, limits.fraction, of_free)
+    of_free = told and parse_fraction(limits.fraction) == "auto"
+    usable, reasons = _usable(hardware, MOST if of_free else limits.fraction, of_free)
     limit = limits.memory
     if limit is None or (usable is not None and usable <= limit):
         return usable, reasons
+    if told:
+        return limit, (f"--memory-limit {readable(limit)}",)
     share = int(UNDER_LIMIT * limit)
     return share, (f"--memory-limit {readable(limit)}, {UNDER_LIMIT:g} of it is planned with",)
 

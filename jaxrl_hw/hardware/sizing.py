@@ -9,8 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.hardware.arguments import parse_fraction
-from jaxrl_hw.hardware.budget import MOST, NO_LIMITS, UNDER_LIMIT, Limits, budget_of, readable
+from jaxrl_hw.hardware.budget import NO_LIMITS, UNDER_LIMIT, Limits, budget_of, readable
 from jaxrl_hw.hardware.detect import Hardware
 
 # Past some hundred environments per core a thread pool is busy all the time: more of them make
@@ -122,14 +121,13 @@ def check_num_envs(
     limits: Limits = NO_LIMITS,
     rates: Mapping[int, float] = MappingProxyType({}),
 ) -> Sizing:
-    """Take the user's number if it fits.
+    """Take the user's number, or a continued run's, if it fits.
 
-    It may use what `limits` allow; with an "auto" fraction 0.95 of what is free, more than a number
-    chosen by `choose_num_envs` would. Raises UserError with the numbers where it does not fit.
+    It may use what `limits` allow, more than a number chosen by `choose_num_envs` would: all of a
+    memory limit, or with an "auto" fraction 0.95 of what is free. Raises UserError with the numbers
+    where it does not fit.
     """
-    auto = parse_fraction(limits.fraction) == "auto"
-    told = limits._replace(fraction=MOST) if auto else limits
-    budget, reasons = budget_of(hardware, told, of_free=auto)
+    budget, reasons = budget_of(hardware, limits, told=True)
     expected = need.peak(num_envs)
     if budget is not None and expected > budget:
         fitting = _largest_fit(budget, need, granularity)

@@ -91,6 +91,25 @@ def test_under_a_limit_the_largest_number_is_taken_that_keeps_it(
     assert not (tmp_path / "no").exists()
 
 
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks are Linux's")
+def test_a_run_that_fills_its_limit_goes_on_and_with_less_where_that_is_lowered(
+    train_process: Train, tmp_path: Path
+) -> None:
+    flags = [*WIDE, "--max-envs", "100000", "--save-every", "1", "--run-dir", str(tmp_path)]
+    sizes = []
+    for limit, iterations in (("900MB", "4"), ("900MB", "6"), ("800MB", "7")):
+        code, out, err = train_process(*flags, "--memory-limit", limit, "--iterations", iterations)
+        assert code == 0, err
+        plan = plan_of(tmp_path)
+        sizes.append(plan["num_envs"])
+        assert plan["measured_bytes"]["peak"] < 1e6 * float(limit[:-2])
+        anew = f"environments do not fit any more: it goes on with {sizes[-1]:,} made anew"
+        assert (anew in " ".join((out + err).split())) == (limit == "800MB")
+    assert sizes[0] == sizes[1] > 1.1 * sizes[2] > 1000
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [row["iteration"] for row in rows] == list(range(1, 8))
+
+
 SMALL = [
     *("--robot", "cartpole", "--physics", "native", "--no-tensorboard", "--iterations", "2"),
     *("--ppo.unroll", "64", "--ppo.epochs", "1", "--ppo.minibatches", "1"),
@@ -113,7 +132,9 @@ def test_what_the_compiler_counts_is_believed_before_anything_is_allocated(
     assert "instead" in " ".join(out.split())
     plan = plan_of(tmp_path / "run")
     assert 50 < plan["num_envs"] < 1500
-    assert plan["predicted_bytes"]["total"] < 780e6
+    settled = make_plan(parse([*heavy, "--num-envs", str(plan["num_envs"])]))
+    assert settled.footprint.source == "the compiler's figures"
+    assert settled.sizing.expected_bytes <= plan["budget_bytes"]
     assert plan["measured_bytes"]["peak"] < 780e6
     assert plan["num_envs"] in recall(told).points
     remember(told, points=dict.fromkeys(recall(told).points, wrong[1]))
