@@ -135,11 +135,16 @@ def _sized(
 ) -> tuple[footprint.Footprint, sizing.Sizing, tuple[str, ...]]:
     """What a config needs, and its number of environments: a run's own as long as it fits."""
     memory = footprint.need(config, hardware)
+    own = may_choose and config.num_envs != "auto"
     try:
-        return memory, _size(config, hardware, memory), ()
+        chosen = _size(config, hardware, memory)
     except UserError:
-        if config.num_envs == "auto" or not may_choose:
+        if not own:
             raise
+    else:
+        if own:
+            chosen = chosen._replace(reasons=("as the run has it", *chosen.reasons[1:]))
+        return memory, chosen, ()
     anew = replace(config, num_envs="auto")
     memory = footprint.need(anew, hardware)
     chosen = _size(anew, hardware, memory)

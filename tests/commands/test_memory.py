@@ -103,6 +103,7 @@ def test_a_run_that_fills_its_limit_goes_on_and_with_less_where_that_is_lowered(
         plan = plan_of(tmp_path)
         sizes.append(plan["num_envs"])
         assert plan["measured_bytes"]["peak"] < 1e6 * float(limit[:-2])
+        assert ("as the run has it" in " ".join(out.split())) == (iterations == "6")
         anew = f"environments do not fit any more: it goes on with {sizes[-1]:,} made anew"
         assert (anew in " ".join((out + err).split())) == (limit == "800MB")
     assert sizes[0] == sizes[1] > 1.1 * sizes[2] > 1000
