@@ -136,12 +136,13 @@ def num_envs(robot: str, flags: list[str]) -> int:
 
 def as_in_the_recipe(robot: str, flags: list[str]) -> list[str]:
     """The same settings with the values of the robot's preset."""
-    from jaxrl_hw import preset_config, settings
+    from jaxrl_hw import preset_config
+    from jaxrl_hw.config import validation
 
     recipe, told = preset_config(robot), []
     for word in flags:
         if word.startswith("--"):
-            value = settings.value_at(recipe, word[2:].replace("-", "_"))
+            value = validation.value_at(recipe, word[2:].replace("-", "_"))
             told += [word, *map(str, value if isinstance(value, tuple) else (value,))]
     return told
 

@@ -29,12 +29,12 @@ import memory_runs
 import memory_tables
 
 import jaxrl_hw
-from jaxrl_hw.commands import DONE, FAILED, run_command
+from jaxrl_hw.cli.command import DONE, FAILED, run_command
+from jaxrl_hw.config.presets import preset_config
+from jaxrl_hw.config.units import parse_num_envs
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.hardware.arguments import parse_num_envs
 from jaxrl_hw.hardware.detect import Hardware, detect
 from jaxrl_hw.hardware.sizing import check_divisible
-from jaxrl_hw.presets import preset_config
 
 RESULTS = Path(__file__).parent / "results"
 SIZES, ITERATIONS = "64,128,256,512", 6

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import memory_runs
 from memory_runs import Row
 
-from jaxrl_hw.commands import BAD_INPUT
+from jaxrl_hw.cli.command import BAD_INPUT
 from jaxrl_hw.hardware.sizing import granularity_of
-from jaxrl_hw.probing import Outcome, train
+from jaxrl_hw.planning.benchmark import Outcome, train
 
 ROBOTS = ("cartpole", "g1_12dof", "go1")
 LIMITS_MB = (600, 1600)

@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from jaxrl_hw import footprint
+from jaxrl_hw.config.presets import preset_config
 from jaxrl_hw.hardware.detect import Hardware
-from jaxrl_hw.presets import preset_config
-from jaxrl_hw.probing import train
+from jaxrl_hw.planning import memory_model
+from jaxrl_hw.planning.benchmark import train
 
 Row = dict[str, Any]
 
@@ -48,7 +48,7 @@ def measure(robot: str, physics: str, num_envs: int, iterations: int, hardware: 
     this number of environments and the process has been weighed (`predicted_from`).
     """
     config = replace(preset_config(robot), physics=physics, num_envs=num_envs)
-    before = footprint.need(config, hardware)
+    before = memory_model.need(config, hardware)
     row: Row = {
         "robot": robot,
         "physics": physics,

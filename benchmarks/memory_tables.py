@@ -7,7 +7,7 @@ from typing import Any
 
 from memory_budgets import ENDED, WELL_USED
 
-from jaxrl_hw.footprint import ESTIMATED
+from jaxrl_hw.planning.memory_model import ESTIMATED
 
 Row = dict[str, Any]
 

@@ -112,8 +112,8 @@ def pool_rate(name: str, num_envs: int, seconds: float = 6.0) -> float:
     """Control steps per second of MuJoCo's thread pool alone, fallen robots put back."""
     from mujoco import batch
 
-    from jaxrl_hw.physics.model import compile_model
-    from jaxrl_hw.robots import get_robot
+    from jaxrl_hw.envs.physics.model import compile_model
+    from jaxrl_hw.envs.robots import get_robot
 
     robot = get_robot(name)
     model = compile_model(robot.mjcf, TIMESTEPS[name])

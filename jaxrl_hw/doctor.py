@@ -20,12 +20,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from jaxrl_hw.checkup import report
-from jaxrl_hw.checkup.checks import examine
-from jaxrl_hw.checkup.findings import FAIL, Finding, worst
-from jaxrl_hw.commands import DONE, FAILED, run_command
+from jaxrl_hw.cli.arguments import OneLineParser
+from jaxrl_hw.cli.command import DONE, FAILED, run_command
+from jaxrl_hw.cli.doctor import report
+from jaxrl_hw.cli.doctor.checks import examine
+from jaxrl_hw.cli.doctor.results import FAIL, Finding, worst
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.watch.arguments import OneLineParser
 
 FOLDER = "runs"
 
@@ -86,8 +86,8 @@ class _Rich:
     """Speaks as the trainer does."""
 
     def __init__(self, stream: IO[str]) -> None:
-        from jaxrl_hw.telemetry.console import Console
-        from jaxrl_hw.telemetry.terminal import can_redraw, make_console
+        from jaxrl_hw.loggers.console import Console
+        from jaxrl_hw.loggers.terminal import can_redraw, make_console
 
         self._printer = make_console(stream, can_redraw(stream), None)
         self.compiling = Console(stream).compiling

@@ -16,18 +16,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jaxrl_hw.commands import DONE, run_command
-from jaxrl_hw.errors import UserError, unknown
-from jaxrl_hw.sessions.atomic import write_json
-from jaxrl_hw.telemetry.plain import plain
-from jaxrl_hw.watch.arguments import (
+from jaxrl_hw.checkpointing.atomic import write_json
+from jaxrl_hw.cli.arguments import (
     OneLineParser,
     add_run_arguments,
     check_between,
     check_source,
     number,
 )
-from jaxrl_hw.watch.loading import Trained, open_trained
+from jaxrl_hw.cli.command import DONE, run_command
+from jaxrl_hw.cli.trained_policy import open_trained
+from jaxrl_hw.errors import UserError, unknown
+from jaxrl_hw.evaluation.trained import Trained
+from jaxrl_hw.loggers.plain import plain
 
 CARTPOLE_STARTS = 16
 SUITES = ("commands", "robust")
@@ -83,17 +84,23 @@ def evaluate(
       seconds: simulated time per command; the first `SETTLE_S` do not count.
       seed: of gait phases, of cartpole's starts and of pushes.
       push: m/s, size of a sudden change of velocity every 2.5 s in a random direction.
-      suite: "commands", or "robust" for the harder worlds of `jaxrl_hw.watch.suite` as well.
+      suite: "commands", or "robust" for the harder worlds of `jaxrl_hw.evaluation.suites` as well.
 
     Raises:
       UserError: seconds leave nothing to measure, an unknown suite, or pushes or a suite for a task
         that has none.
     """
-    from jaxrl_hw.robots import get_robot
-    from jaxrl_hw.watch.drive import drive
-    from jaxrl_hw.watch.scoring import SETTLE_S, balancing_rows, commands_for, means, walking_rows
-    from jaxrl_hw.watch.suite import case_row, drive_suite
-    from jaxrl_hw.watch.worlds import Conditions
+    from jaxrl_hw.envs.robots import get_robot
+    from jaxrl_hw.evaluation.drive import drive
+    from jaxrl_hw.evaluation.scoring import (
+        SETTLE_S,
+        balancing_rows,
+        commands_for,
+        means,
+        walking_rows,
+    )
+    from jaxrl_hw.evaluation.suites import case_row, drive_suite
+    from jaxrl_hw.evaluation.worlds import Conditions
 
     robot = get_robot(run.config.robot)
     task = robot.task if run.config.task == "auto" else run.config.task
@@ -181,7 +188,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if asked.json == "-":
             print(json.dumps(found.to_dict(), indent=2))
             return DONE
-        from jaxrl_hw.telemetry.terminal import can_redraw, make_console
+        from jaxrl_hw.loggers.terminal import can_redraw, make_console
 
         console = make_console(sys.stdout, can_redraw(sys.stdout), None)
         console.print(table(found))

@@ -17,17 +17,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jaxrl_hw.commands import DONE, run_command
+from jaxrl_hw.checkpointing.run_dir import RunDir
+from jaxrl_hw.cli.arguments import OneLineParser, add_source_arguments, check_source
+from jaxrl_hw.cli.command import DONE, run_command
+from jaxrl_hw.cli.trained_policy import open_run, use_cpu
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.policies.opening import name_of, open_policy
+from jaxrl_hw.loggers import formats
 from jaxrl_hw.policies.portable import PortablePolicy
-from jaxrl_hw.sessions.run_dir import RunDir
-from jaxrl_hw.telemetry import formats
-from jaxrl_hw.watch.arguments import OneLineParser, add_source_arguments, check_source
-from jaxrl_hw.watch.loading import open_run, use_cpu
+from jaxrl_hw.policies.sources import name_of, open_policy
 
 if TYPE_CHECKING:
-    from jaxrl_hw.policies.exporting import Written
+    from jaxrl_hw.policies.bundle import Written
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         asked = _parse(sys.argv[1:] if argv is None else argv)
         print(f"loading {check_source(asked)}", flush=True)
         policy, reference, out = _open(asked)
-        from jaxrl_hw.policies.exporting import export_policy
+        from jaxrl_hw.policies.bundle import export_policy
 
         made = export_policy(policy, reference, out)
         _show(policy, made.files)
@@ -68,17 +68,17 @@ def _open(asked: Namespace) -> tuple[PortablePolicy, Callable[[Any], Any], Path]
     if asked.policy is not None:
         policy = open_policy(asked.policy)
         use_cpu()
-        from jaxrl_hw.policies.learned import as_function
+        from jaxrl_hw.policies.from_state import as_function
 
         out = Path(asked.out or f"policy-{name_of(asked.policy)}").expanduser()
         return policy, as_function(policy), out
     run = open_run(asked.run_dir, asked.iteration)
-    from jaxrl_hw.policies.learned import portable
+    from jaxrl_hw.policies.from_state import portable
 
     reference = run.policy
     if run.config.precision != "float32":
-        from jaxrl_hw.factory import make_algorithm, make_env
-        from jaxrl_hw.run import make_policy
+        from jaxrl_hw.config.factory import make_algorithm, make_env
+        from jaxrl_hw.training.run import make_policy
 
         print(f"trained in {run.config.precision}; exported and compared in float32")
         config = replace(run.config, precision="float32")
@@ -91,8 +91,8 @@ def _open(asked: Namespace) -> tuple[PortablePolicy, Callable[[Any], Any], Path]
 def _show(policy: PortablePolicy, files: list[Written]) -> None:
     from rich.table import Table
 
-    from jaxrl_hw.policies.checking import COUNT
-    from jaxrl_hw.telemetry.terminal import can_redraw, make_console
+    from jaxrl_hw.loggers.terminal import can_redraw, make_console
+    from jaxrl_hw.policies.verification import COUNT
 
     meta = policy.meta
     title = (

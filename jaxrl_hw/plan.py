@@ -7,16 +7,16 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from jaxrl_hw.commands import DONE, run_command
+from jaxrl_hw.cli.command import DONE, run_command
+from jaxrl_hw.cli.flags import parse, taken
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.flags import parse, taken
 from jaxrl_hw.hardware import profiles
 from jaxrl_hw.hardware.detect import Hardware, usable_cores
-from jaxrl_hw.planning import make_plan
-from jaxrl_hw.plans import Plan
-from jaxrl_hw.probing import probe
-from jaxrl_hw.telemetry.console import Console
-from jaxrl_hw.telemetry.memory_table import Size, breakdown, sizes
+from jaxrl_hw.loggers.console import Console
+from jaxrl_hw.loggers.memory_table import Size, breakdown, sizes
+from jaxrl_hw.planning.benchmark import probe
+from jaxrl_hw.planning.plan import Plan
+from jaxrl_hw.planning.planner import make_plan
 
 _PROG = "python -m jaxrl_hw.plan"
 _ABOUT = (
@@ -61,7 +61,7 @@ def _here(words: list[str], console: Console, probing: bool) -> Plan:
         return plan
     with console.compiling("asking the compiler what the program needs (once)"):
         from jaxrl_hw.hardware import xla
-        from jaxrl_hw.measuring import measure
+        from jaxrl_hw.training.measure import measure
 
         xla.apply_pending()
         measure(plan.config, plan.hardware)

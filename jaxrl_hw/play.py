@@ -16,10 +16,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from jaxrl_hw.commands import DONE, run_command
-from jaxrl_hw.errors import RunError, UserError
-from jaxrl_hw.telemetry import formats
-from jaxrl_hw.watch.arguments import (
+from jaxrl_hw.cli.arguments import (
     OneLineParser,
     add_run_arguments,
     check_between,
@@ -27,8 +24,12 @@ from jaxrl_hw.watch.arguments import (
     number,
     whole_number,
 )
-from jaxrl_hw.watch.loading import Trained, open_trained
-from jaxrl_hw.watch.opengl import choose_backend
+from jaxrl_hw.cli.command import DONE, run_command
+from jaxrl_hw.cli.trained_policy import open_trained
+from jaxrl_hw.errors import RunError, UserError
+from jaxrl_hw.evaluation.opengl import choose_backend
+from jaxrl_hw.evaluation.trained import Trained
+from jaxrl_hw.loggers import formats
 
 ENDINGS = (".mp4", ".gif")
 SAY_EVERY_S = 10.0
@@ -52,7 +53,7 @@ def _film(asked: Namespace) -> int:
     backend = choose_backend()
     _say(f"loading {check_source(asked)}, drawing with {backend.upper()}")
     run = open_trained(asked)
-    from jaxrl_hw.watch.film import film_run
+    from jaxrl_hw.evaluation.film import film_run
 
     path = out or run.film
     _make_folder(path.parent)
@@ -79,7 +80,7 @@ def _show(asked: Namespace) -> int:
             "leave --viewer out to write a film"
         )
     run = open_trained(asked)
-    from jaxrl_hw.watch.viewer import view_run
+    from jaxrl_hw.evaluation.viewer import view_run
 
     _check_commands(run, asked.command)
     _say(f"showing iteration {run.iteration:,} of {run.name}; close the window to end")
@@ -172,7 +173,7 @@ def _check_commands(run: Trained, commands: Sequence[tuple[float, float, float]]
     Raises:
       UserError: the robot takes no commands.
     """
-    from jaxrl_hw.robots import get_robot
+    from jaxrl_hw.envs.robots import get_robot
 
     if commands and not get_robot(run.config.robot).base:
         raise UserError(f"--command is for robots that walk, not for {run.config.robot}")

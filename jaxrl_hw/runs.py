@@ -17,14 +17,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxrl_hw.archive.chain import TRAINING
-from jaxrl_hw.archive.packing import pack
-from jaxrl_hw.archive.summary import READY, Summary, check_run, list_runs, summarize
-from jaxrl_hw.archive.unpacking import unpack
-from jaxrl_hw.commands import DONE, run_command
+from jaxrl_hw.checkpointing.pack import pack
+from jaxrl_hw.checkpointing.run_dir import check_run
+from jaxrl_hw.checkpointing.sessions import TRAINING
+from jaxrl_hw.checkpointing.unpack import unpack
+from jaxrl_hw.cli.arguments import OneLineParser
+from jaxrl_hw.cli.command import DONE, run_command
+from jaxrl_hw.cli.run_summary import READY, Summary, list_runs, summarize
 from jaxrl_hw.errors import UserError, suggest
-from jaxrl_hw.telemetry import formats
-from jaxrl_hw.watch.arguments import OneLineParser
+from jaxrl_hw.loggers import formats
 
 FOLDER = "runs"
 _PROG = "python -m jaxrl_hw.runs"
@@ -70,7 +71,7 @@ def _list(words: list[str]) -> None:
     elif not runs:
         _say(f"no runs in {folder}; train one: python -m jaxrl_hw.train")
     else:
-        from jaxrl_hw.archive.tables import runs_view
+        from jaxrl_hw.cli.run_tables import runs_view
 
         console = _console()
         console.print(runs_view(runs, console))
@@ -87,7 +88,7 @@ def _show(words: list[str]) -> None:
     if asked.json:
         _print_json(run.to_dict(detailed=True))
         return
-    from jaxrl_hw.archive.tables import progress, run_view
+    from jaxrl_hw.cli.run_tables import progress, run_view
 
     _say(f"{folder}: {run.robot or '?'}, iteration {progress(run)}, {formats.size(run.bytes)}")
     console = _console()
@@ -150,7 +151,7 @@ def _print_json(value: Any) -> None:
 
 
 def _console() -> Any:
-    from jaxrl_hw.telemetry.terminal import can_redraw, make_console
+    from jaxrl_hw.loggers.terminal import can_redraw, make_console
 
     # in a pipe a run stays on one line; a terminal or a notebook has a width of its own
     width = None if sys.stdout.isatty() else _PIPE_WIDTH

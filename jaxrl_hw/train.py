@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from jaxrl_hw.commands import DONE, STOPPED, run_command
-from jaxrl_hw.fitting import FINISHED, fit
-from jaxrl_hw.flags import parse
+from jaxrl_hw.cli.command import DONE, STOPPED, run_command
+from jaxrl_hw.cli.flags import parse
+from jaxrl_hw.training.trainer import FINISHED, fit
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -9,11 +9,15 @@ Axis names used in every docstring:
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import dataclasses
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jax import Array
+import numpy as np
 
-Metrics = dict[str, Array]
+if TYPE_CHECKING:  # policy files and plans are read before jax is loaded
+    from jax import Array
+
+Metrics = dict[str, Any]
 """Scalars of one iteration by name; the same names in every iteration of a run."""
 
 
@@ -84,3 +88,81 @@ class Algorithm(NamedTuple):
     act: Any
     update: Any
     policy: Any
+
+
+class SignedPermutation(NamedTuple):
+    """A linear map with one entry of +-1 per row: mirrored[i] = sign[i] * x[perm[i]]."""
+
+    perm: np.ndarray  # int [D]
+    sign: np.ndarray  # float [D]
+
+    def __call__(self, x: Array) -> Array:
+        """[..., D] -> [..., D]."""
+        return x[..., self.perm] * self.sign.astype(x.dtype)
+
+
+class Symmetry(NamedTuple):
+    """How a mirror image of the robot sees and acts."""
+
+    policy: SignedPermutation
+    critic: SignedPermutation
+    action: SignedPermutation
+
+    def observation(self, obs: Observation) -> Observation:
+        return Observation(self.policy(obs.policy), self.critic(obs.critic))
+
+
+class PhaseMask(NamedTuple):
+    """Scales down the gait phase that the policy sees while the robot is to stand and does.
+
+    A phase that runs on while the robot stands makes it step in place: a network can hardly tell
+    "exactly no command" from "slowly", and tells a smaller phase easily. The mask is part of the
+    policy, as normalization is; observations stay as they are.
+    """
+
+    motion: Any  # [O, K]: all entries of obs @ motion are within +-1 while the robot stands
+    clock: Any  # [O]: the share taken from the phase entries, 0 for all others
+
+    def __call__(self, obs: Array) -> Array:
+        """[..., O] -> [..., O]."""
+        calm = abs(obs @ self.motion).max(axis=-1, keepdims=True) < 1.0
+        return obs * (1.0 - self.clock * calm)
+
+
+def no_phase_mask(size: int) -> PhaseMask:
+    """A mask that leaves observations [..., size] as they are."""
+    return PhaseMask(np.zeros((size, 1), np.float32), np.zeros(size, np.float32))
+
+
+def setting(
+    default: Any,
+    *,
+    unit: str = "",
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+    resume: bool = False,
+    stage: bool = False,
+) -> Any:
+    """A field of a settings class, with what is to be known of it beside its default.
+
+    A field's choices are its type (`Literal`), its help is the docstring below it.
+
+    Args:
+      default: a value, or a class that makes one (a group of settings).
+      unit: of the number, such as "m/s"; "" for a plain one.
+      at_least, above, at_most: bounds of a number, or of every number of a tuple.
+      resume: whether it may change when a run is continued.
+      stage: whether a stage of the curriculum may change it.
+    """
+    told = {
+        "unit": unit,
+        "at_least": at_least,
+        "above": above,
+        "at_most": at_most,
+        "resume": resume,
+        "stage": stage,
+    }
+    if isinstance(default, type):
+        return dataclasses.field(default_factory=default, metadata=told)
+    return dataclasses.field(default=default, metadata=told)

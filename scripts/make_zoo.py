@@ -18,21 +18,22 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxrl_hw import settings, zoo
-from jaxrl_hw.commands import DONE, run_command
-from jaxrl_hw.config import Config
+from jaxrl_hw.checkpointing.atomic import read_json, write_bytes, write_json
+from jaxrl_hw.checkpointing.run_dir import RunDir, config_differences
+from jaxrl_hw.cli.arguments import OneLineParser, whole_number
+from jaxrl_hw.cli.command import DONE, run_command
+from jaxrl_hw.cli.trained_policy import open_run
+from jaxrl_hw.config import validation
+from jaxrl_hw.config.presets import preset_config
+from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import RunError, UserError
-from jaxrl_hw.origins import RESUME_WORDS
-from jaxrl_hw.policies.describe import portable_config
-from jaxrl_hw.policies.files import save_policy
-from jaxrl_hw.policies.learned import portable
-from jaxrl_hw.presets import preset_config
-from jaxrl_hw.run import Run, saved_config
-from jaxrl_hw.sessions.atomic import read_json, write_bytes, write_json
-from jaxrl_hw.sessions.run_dir import RunDir, config_differences
-from jaxrl_hw.telemetry.jsonl import read_rows
-from jaxrl_hw.watch.arguments import OneLineParser, whole_number
-from jaxrl_hw.watch.loading import open_run
+from jaxrl_hw.loggers.jsonl import read_rows
+from jaxrl_hw.planning.continuation import RESUME_WORDS
+from jaxrl_hw.policies import zoo
+from jaxrl_hw.policies.from_state import portable
+from jaxrl_hw.policies.io import save_policy
+from jaxrl_hw.policies.metadata import portable_config
+from jaxrl_hw.training.run import Run, saved_config
 
 ROWS = 200
 LARGEST = 1_000_000  # bytes of a policy.npz
@@ -102,7 +103,7 @@ def fill(run: Run, folder: Path, seconds: int = 10) -> Path:
         if (size := (stage / "policy.npz").stat().st_size) > LARGEST:
             raise RunError(f"policy.npz has {size:,} bytes, at most {LARGEST:,} are shipped")
         record = read_json(RunDir(run.folder).config_json, "restore it") or {}
-        record["config"] = settings.to_dict(portable_config(run.config))
+        record["config"] = validation.to_dict(portable_config(run.config))
         write_json(stage / "config.json", record)
         rows = thinned(read_rows(RunDir(run.folder).metrics_jsonl), run.iteration)
         text = "".join(json.dumps(row) + "\n" for row in rows)
@@ -182,14 +183,14 @@ def command(config: Config, iterations: int) -> str:
     if config.init_from:
         known = config.init_from.startswith("zoo:")
         words.append(f"--init-from {config.init_from if known else 'ANOTHER_POLICY'}")
-    now = settings.to_dict(config) | {"iterations": iterations}
-    changed = config_differences(settings.to_dict(base), now, NOT_LEARNED_FROM)
+    now = validation.to_dict(config) | {"iterations": iterations}
+    changed = config_differences(validation.to_dict(base), now, NOT_LEARNED_FROM)
     words += [_flag(key, value) for key, _, value in changed]
     return " ".join(words)
 
 
 def _flag(key: str, value: Any) -> str:
-    name = settings.flag(key)
+    name = validation.flag(key)
     if isinstance(value, bool):
         head, _, tail = name.removeprefix("--").rpartition(".")
         off = f"--{head}.no-{tail}" if head else f"--no-{tail}"

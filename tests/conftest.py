@@ -16,10 +16,10 @@ import jax
 import pytest
 
 from jaxrl_hw import Config, NetConfig, Run, fit, preset_config
-from jaxrl_hw.envs.api import Task
-from jaxrl_hw.factory import make_task
-from jaxrl_hw.physics import Physics
-from jaxrl_hw.telemetry.console import Console
+from jaxrl_hw.config.factory import make_task
+from jaxrl_hw.envs.physics import Physics
+from jaxrl_hw.envs.tasks.api import Task
+from jaxrl_hw.loggers.console import Console
 
 # What `hardware.xla` does for every run on the C engine: a host callback may otherwise wait for the
 # very thread it runs on. It has to be said before the first computation of the process.

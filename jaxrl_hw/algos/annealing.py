@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from jaxrl_hw.config import PPOConfig
+from jaxrl_hw.algos.ppo_settings import PPOConfig
 
 
 def adapt_rate(config: PPOConfig, opt_state: Any, kl: Array) -> Any:

@@ -16,16 +16,16 @@ import optax
 from jax import Array, lax
 
 from jaxrl_hw.algos.annealing import adapt_rate, noise_bound, waiting_minibatches
-from jaxrl_hw.algos.averaging import averaged, follow
-from jaxrl_hw.algos.holding import hold
-from jaxrl_hw.algos.imitation import Guide, imitate
+from jaxrl_hw.algos.critic_warmup import hold
+from jaxrl_hw.algos.motion_prior import Guide, imitate
+from jaxrl_hw.algos.networks import distributions, normalize
+from jaxrl_hw.algos.networks.mlp import MLP
+from jaxrl_hw.algos.networks.settings import NetConfig
+from jaxrl_hw.algos.ppo_settings import PPOConfig
 from jaxrl_hw.algos.returns import gae
-from jaxrl_hw.config import NetConfig, PPOConfig
+from jaxrl_hw.algos.weight_averaging import averaged, follow
 from jaxrl_hw.errors import unknown
-from jaxrl_hw.nets import distributions, normalize
-from jaxrl_hw.nets.mlp import MLP
-from jaxrl_hw.symmetry import Symmetry
-from jaxrl_hw.types import Algorithm, Batch, Learner, Metrics, Observation
+from jaxrl_hw.types import Algorithm, Batch, Learner, Metrics, Observation, Symmetry
 
 
 class Params(NamedTuple):

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from jaxrl_hw.envs.api import Start, Task
-from jaxrl_hw.physics.api import ModelParams, Physics, PhysState, is_finite
+from jaxrl_hw.envs.physics.api import ModelParams, Physics, PhysState, is_finite
+from jaxrl_hw.envs.tasks.api import Start, Task
 from jaxrl_hw.types import Observation
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jaxrl_hw.hardware.arguments import parse_fraction
 from jaxrl_hw.hardware.detect import Hardware
 
 # Of what is free. An accelerator's allocator loses some to fragmentation; main memory is shared
@@ -40,7 +39,7 @@ def budget_of(
     told: for a number of environments that is given, not chosen: it may use the whole limit and,
       with an "auto" fraction, `MOST` of what is free.
     """
-    of_free = told and parse_fraction(limits.fraction) == "auto"
+    of_free = told and limits.fraction == "auto"
     usable, reasons = _usable(hardware, MOST if of_free else limits.fraction, of_free)
     limit = limits.memory
     if limit is None or (usable is not None and usable <= limit):
@@ -58,16 +57,15 @@ def _usable(
     if free is None:
         return None, (f"free memory of the {hardware.name} is unknown",)
     known = f"{readable(free)} free of {readable(total)}" if total else f"{readable(free)} free"
-    parsed = parse_fraction(fraction)
-    if isinstance(parsed, str) or of_free:
+    if isinstance(fraction, str) or of_free:
         auto = _AUTO.get(hardware.platform, _AUTO_DEVICE)
-        share = auto if isinstance(parsed, str) else parsed
+        share = auto if isinstance(fraction, str) else fraction
         return int(share * free), (f"{known} ({hardware.memory_source}), {share:g} of it is used",)
-    whole = int(parsed * (total or free))
+    whole = int(fraction * (total or free))
     most = int(MOST * free)
     if whole > most:
-        return most, (f"{known} ({hardware.memory_source}): less than --mem-fraction {parsed:g}",)
-    return whole, (f"{known} ({hardware.memory_source}), --mem-fraction {parsed:g}",)
+        return most, (f"{known} ({hardware.memory_source}): less than --mem-fraction {fraction:g}",)
+    return whole, (f"{known} ({hardware.memory_source}), --mem-fraction {fraction:g}",)
 
 
 def readable(count: float) -> str:

@@ -16,13 +16,13 @@ had `calm`, the diagonal of a square `motion`."""
 
 @dataclass(frozen=True, eq=False)
 class PortablePolicy:
-    """Pause, normalization, dense layers: a call maps observations [..., O] to actions [..., A].
+    """Phase mask, normalization, dense layers: observations [..., O] to actions [..., A].
 
     The action is the mean: there is no exploration noise in it.
     """
 
     motion: np.ndarray = field(repr=False)  # [O, K], and
-    clock: np.ndarray = field(repr=False)  # [O]: see `jaxrl_hw.pause`; zeros where nothing pauses
+    clock: np.ndarray = field(repr=False)  # [O]: see `jaxrl_hw.types`; zeros where nothing pauses
     mean: np.ndarray = field(repr=False)  # [O], subtracted from the observation
     scale: np.ndarray = field(repr=False)  # [O], then divided by
     clip: float  # then clipped to +-clip

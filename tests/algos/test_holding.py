@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from jaxrl_hw.algos.holding import hold
+from jaxrl_hw.algos.critic_warmup import hold
 
 RATE, WAITS = 1e-3, 400
 

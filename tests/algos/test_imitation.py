@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from jaxrl_hw.algos import ppo
-from jaxrl_hw.config import NetConfig, PPOConfig
-from jaxrl_hw.factory import make_algorithm, make_env
-from jaxrl_hw.presets import preset_config
+from jaxrl_hw.algos.networks.settings import NetConfig
+from jaxrl_hw.algos.ppo_settings import PPOConfig
+from jaxrl_hw.config.factory import make_algorithm, make_env
+from jaxrl_hw.config.presets import preset_config
 
 OBS, ACTIONS = 12, 3
 

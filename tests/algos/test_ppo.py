@@ -12,11 +12,11 @@ import optax
 import pytest
 
 from jaxrl_hw.algos import ppo
-from jaxrl_hw.config import NetConfig, PPOConfig
+from jaxrl_hw.algos.networks import distributions
+from jaxrl_hw.algos.networks.settings import NetConfig
+from jaxrl_hw.algos.ppo_settings import PPOConfig
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.nets import distributions
-from jaxrl_hw.symmetry import SignedPermutation, Symmetry
-from jaxrl_hw.types import Algorithm, Batch, Learner, Observation
+from jaxrl_hw.types import Algorithm, Batch, Learner, Observation, SignedPermutation, Symmetry
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
 

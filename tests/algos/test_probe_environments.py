@@ -16,12 +16,13 @@ import pytest
 from jax import Array
 
 from jaxrl_hw.algos import ppo
-from jaxrl_hw.config import NetConfig, PPOConfig
+from jaxrl_hw.algos.networks import normalize
+from jaxrl_hw.algos.networks.mlp import MLP
+from jaxrl_hw.algos.networks.settings import NetConfig
+from jaxrl_hw.algos.ppo_settings import PPOConfig
 from jaxrl_hw.envs.episode import Transition
-from jaxrl_hw.loop import init_train_state, make_train_step
-from jaxrl_hw.nets import normalize
-from jaxrl_hw.nets.mlp import MLP
-from jaxrl_hw.rollout import Env
+from jaxrl_hw.envs.vector import Env
+from jaxrl_hw.training.train_step import init_train_state, make_train_step
 from jaxrl_hw.types import Algorithm, Observation, TrainState
 
 pytestmark = pytest.mark.usefixtures("quick_compile")

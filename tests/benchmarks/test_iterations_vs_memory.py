@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from jaxrl_hw.config import Config, PPOConfig
-from jaxrl_hw.probing import Outcome
+from jaxrl_hw.algos.ppo_settings import PPOConfig
+from jaxrl_hw.config.schema import Config
+from jaxrl_hw.planning.benchmark import Outcome
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 TOO_MANY = 99_999_992  # a cartpole needs some 35 kB

@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl_hw.config import CartpoleConfig, Config
-from jaxrl_hw.envs.api import Outcome, Task
-from jaxrl_hw.factory import make_task
-from jaxrl_hw.physics.api import state_at
+from jaxrl_hw.config.factory import make_task
+from jaxrl_hw.config.schema import Config
+from jaxrl_hw.envs.physics.api import state_at
+from jaxrl_hw.envs.tasks.api import Outcome, Task
+from jaxrl_hw.envs.tasks.cartpole.settings import CartpoleConfig
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl_hw.config import CartpoleConfig, Config, JoystickConfig
-from jaxrl_hw.factory import make_env
-from jaxrl_hw.rollout import Env, collect, init_rollout
+from jaxrl_hw.config.factory import make_env
+from jaxrl_hw.config.schema import Config
+from jaxrl_hw.envs.tasks.cartpole.settings import CartpoleConfig
+from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
+from jaxrl_hw.envs.vector import Env
+from jaxrl_hw.training.rollout import collect, init_rollout
 from jaxrl_hw.types import Algorithm, Learner, Observation
 
 pytestmark = pytest.mark.usefixtures("quick_compile")

@@ -10,11 +10,11 @@ import mujoco
 import numpy as np
 import pytest
 
-from jaxrl_hw.config import JoystickConfig
-from jaxrl_hw.envs import commands, gait, observations
-from jaxrl_hw.envs.layout import legged_layout
-from jaxrl_hw.physics.model import compile_model
-from jaxrl_hw.robots import get_robot
+from jaxrl_hw.envs.physics.model import compile_model
+from jaxrl_hw.envs.robots import get_robot
+from jaxrl_hw.envs.tasks.joystick import commands, gait, observations
+from jaxrl_hw.envs.tasks.joystick.layout import legged_layout
+from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
 
 CONFIG = JoystickConfig(swing_height=0.08, swing_fraction=0.45, standing_clock=0.25)
 

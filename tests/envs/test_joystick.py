@@ -13,13 +13,14 @@ import mujoco
 import numpy as np
 import pytest
 
-from jaxrl_hw.config import Config, JoystickConfig
-from jaxrl_hw.envs.api import Outcome, Task
-from jaxrl_hw.envs.joystick import JoystickState
-from jaxrl_hw.factory import make_env, make_task
-from jaxrl_hw.physics.api import PhysState, nominal_params
-from jaxrl_hw.presets import preset_config
-from jaxrl_hw.robots import get_robot
+from jaxrl_hw.config.factory import make_env, make_task
+from jaxrl_hw.config.presets import preset_config
+from jaxrl_hw.config.schema import Config
+from jaxrl_hw.envs.physics.api import PhysState, nominal_params
+from jaxrl_hw.envs.robots import get_robot
+from jaxrl_hw.envs.tasks.api import Outcome, Task
+from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
+from jaxrl_hw.envs.tasks.joystick.task import JoystickState
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
 

@@ -10,15 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl_hw.config import (
-    Config,
+from jaxrl_hw.config.factory import make_env
+from jaxrl_hw.config.schema import Config
+from jaxrl_hw.envs.tasks.joystick.settings import (
     JoystickConfig,
     JoystickFinish,
     JoystickLast,
     JoystickLater,
     JoystickReward,
 )
-from jaxrl_hw.factory import make_env
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
 

@@ -10,17 +10,18 @@ import mujoco
 import numpy as np
 import pytest
 
-from jaxrl_hw.config import Config, JoystickConfig
-from jaxrl_hw.envs.layout import legged_layout
-from jaxrl_hw.envs.odometry import foot_velocities
-from jaxrl_hw.factory import make_algorithm, make_env
-from jaxrl_hw.loop import init_train_state
-from jaxrl_hw.physics.model import compile_model
-from jaxrl_hw.policies.learned import portable
-from jaxrl_hw.presets import preset_config
-from jaxrl_hw.robots import get_robot
-from jaxrl_hw.rollout import collect
-from jaxrl_hw.run import make_policy
+from jaxrl_hw.config.factory import make_algorithm, make_env
+from jaxrl_hw.config.presets import preset_config
+from jaxrl_hw.config.schema import Config
+from jaxrl_hw.envs.physics.model import compile_model
+from jaxrl_hw.envs.robots import get_robot
+from jaxrl_hw.envs.tasks.joystick.layout import legged_layout
+from jaxrl_hw.envs.tasks.joystick.odometry import foot_velocities
+from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
+from jaxrl_hw.policies.from_state import portable
+from jaxrl_hw.training.rollout import collect
+from jaxrl_hw.training.run import make_policy
+from jaxrl_hw.training.train_step import init_train_state
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
 

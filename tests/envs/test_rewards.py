@@ -7,8 +7,8 @@ from dataclasses import fields
 import jax.numpy as jnp
 import pytest
 
-from jaxrl_hw.config import JoystickReward
-from jaxrl_hw.envs.rewards import ONCE, TERMS, Signals, weighted
+from jaxrl_hw.envs.tasks.joystick.rewards import ONCE, TERMS, Signals, weighted
+from jaxrl_hw.envs.tasks.joystick.settings import JoystickReward
 
 SIGNALS = Signals(
     command=jnp.array([0.5, 0.0, 1.0]),

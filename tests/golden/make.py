@@ -31,7 +31,7 @@ COMMAND = [
 
 def digest(state: Any) -> str:
     """SHA-256 over names, types, shapes and bytes of all leaves of a state."""
-    from jaxrl_hw.sessions.leaves import to_arrays
+    from jaxrl_hw.checkpointing.leaves import to_arrays
 
     whole = hashlib.sha256()
     arrays, _ = to_arrays(state)
@@ -44,8 +44,8 @@ def digest(state: Any) -> str:
 
 def main() -> int:
     from jaxrl_hw import fit
-    from jaxrl_hw.flags import parse
-    from jaxrl_hw.sessions.formats import FORMAT
+    from jaxrl_hw.checkpointing.description import FORMAT
+    from jaxrl_hw.cli.flags import parse
 
     target = HERE / f"format-{FORMAT}"
     if target.exists():

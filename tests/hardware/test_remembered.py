@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jaxrl_hw.hardware.remembered import EMPTY, recall, remember
+from jaxrl_hw.hardware.measurement_cache import EMPTY, recall, remember
 
 PROGRAM = {"robot": "g1", "net": {"policy": (256, 128)}, "device": "EPYC"}
 

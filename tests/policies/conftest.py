@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from jaxrl_hw import Run
-from jaxrl_hw.policies.files import save_policy
-from jaxrl_hw.policies.learned import portable
+from jaxrl_hw.policies.from_state import portable
+from jaxrl_hw.policies.io import save_policy
 from jaxrl_hw.policies.portable import PortablePolicy
 
 
@@ -41,5 +41,5 @@ def own_zoo(walker: PortablePolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     root = tmp_path / "zoo"
     (root / "walker").mkdir(parents=True)
     save_policy(walker, root / "walker" / "policy.npz")
-    monkeypatch.setattr("jaxrl_hw.zoo.ROOT", root)
+    monkeypatch.setattr("jaxrl_hw.policies.zoo.ROOT", root)
     return root

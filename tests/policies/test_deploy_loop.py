@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import yaml
 
-from jaxrl_hw.policies.files import load_policy
-from jaxrl_hw.robots import get_robot
-from jaxrl_hw.watch.drive import make_driver
+from jaxrl_hw.envs.robots import get_robot
+from jaxrl_hw.evaluation.drive import make_driver
+from jaxrl_hw.policies.io import load_policy
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "deploy.md"
 PERIOD = 0.8  # s

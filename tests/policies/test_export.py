@@ -15,17 +15,17 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from jaxrl_hw import register_robot, register_task
-from jaxrl_hw.envs import cartpole
+from jaxrl_hw.algos.networks.mlp import ACTIVATIONS
+from jaxrl_hw.envs.robots import get_robot
+from jaxrl_hw.envs.tasks.cartpole import task
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.export import main
-from jaxrl_hw.nets.mlp import ACTIVATIONS
-from jaxrl_hw.policies import checking, exporting
-from jaxrl_hw.policies.as_onnx import to_onnx
-from jaxrl_hw.policies.as_torch import to_torchscript
-from jaxrl_hw.policies.checking import sample_observations
-from jaxrl_hw.policies.files import load_policy
-from jaxrl_hw.policies.learned import as_function, portable
-from jaxrl_hw.robots import get_robot
+from jaxrl_hw.policies import bundle, verification
+from jaxrl_hw.policies.from_state import as_function, portable
+from jaxrl_hw.policies.io import load_policy
+from jaxrl_hw.policies.onnx import to_onnx
+from jaxrl_hw.policies.torchscript import to_torchscript
+from jaxrl_hw.policies.verification import sample_observations
 
 ALONE = """
 import sys
@@ -164,11 +164,11 @@ def test_bfloat16_is_told_to_leave_in_float32(half_run, capsys):
 
 
 def test_a_robot_and_a_task_of_ones_own(train_run, walking_run, tmp_path, monkeypatch):
-    monkeypatch.setattr("jaxrl_hw.robots._REGISTERED", {})
-    monkeypatch.setattr("jaxrl_hw.envs._REGISTERED", {})
+    monkeypatch.setattr("jaxrl_hw.envs.robots._REGISTERED", {})
+    monkeypatch.setattr("jaxrl_hw.envs.tasks._REGISTERED", {})
 
     def balance(config, robot, model):
-        return cartpole.make(config.cartpole, robot, model)._replace(name="balance")
+        return task.make(config.cartpole, robot, model)._replace(name="balance")
 
     register_task("balance", balance)
     register_robot(replace(get_robot("cartpole"), name="my_cart", task="balance"))
@@ -201,7 +201,7 @@ def test_without_onnxruntime_onnx_s_own_evaluator_checks(
     walker, walking_run, tmp_path, monkeypatch
 ):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    made = exporting.export_policy(walker, walking_run.policy, tmp_path / "out")
+    made = bundle.export_policy(walker, walking_run.policy, tmp_path / "out")
     (written,) = [file for file in made.files if file.path.name == "policy.onnx"]
     assert written.by == "onnx's reference evaluator"
     assert written.difference <= 1e-5
@@ -212,11 +212,11 @@ def test_a_file_that_differs_is_not_written(walker, tmp_path):
         return walker(obs) + 1e-3
 
     with pytest.raises(RunError, match=r"policy.npz by 1.0e-03 \(NumPy\).*nothing was written"):
-        exporting.export_policy(walker, other, tmp_path / "out")
+        bundle.export_policy(walker, other, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     (tmp_path / "policy.npz").write_text("of last week")
     with pytest.raises(RunError, match="nothing was written"):
-        exporting.export_policy(walker, other, tmp_path)
+        bundle.export_policy(walker, other, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["policy.npz"]
     assert (tmp_path / "policy.npz").read_text() == "of last week"
 
@@ -231,7 +231,7 @@ def test_a_file_that_differs_is_not_written(walker, tmp_path):
 )
 def test_no_number_and_another_shape_are_differences(wrong, walker):
     obs = sample_observations(walker)
-    off, within = checking.compare(checking.Runner(wrong, "test"), obs, walker(obs))
+    off, within = verification.compare(verification.Runner(wrong, "test"), obs, walker(obs))
     assert off == float("inf")
     assert not within
 

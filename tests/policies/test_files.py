@@ -10,16 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl_hw.algos.averaging import averaged
-from jaxrl_hw.envs import observations
+from jaxrl_hw.algos.networks.mlp import ACTIVATIONS
+from jaxrl_hw.algos.weight_averaging import averaged
+from jaxrl_hw.envs.robots import get_robot
+from jaxrl_hw.envs.tasks.joystick import observations
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.nets.mlp import ACTIVATIONS
-from jaxrl_hw.policies.checking import sample_observations
-from jaxrl_hw.policies.files import load_policy, save_policy
-from jaxrl_hw.policies.learned import as_function, params_of, portable, stats_of
-from jaxrl_hw.policies.opening import config_of
+from jaxrl_hw.policies.from_state import as_function, params_of, portable, stats_of
+from jaxrl_hw.policies.io import load_policy, save_policy
 from jaxrl_hw.policies.portable import PortablePolicy
-from jaxrl_hw.robots import get_robot
+from jaxrl_hw.policies.sources import config_of
+from jaxrl_hw.policies.verification import sample_observations
 
 
 def random_policy(activation="elu", sizes=(5, 16, 8, 2)) -> PortablePolicy:

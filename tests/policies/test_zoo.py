@@ -10,14 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jaxrl_hw import flags, zoo
-from jaxrl_hw.config import Config
+from jaxrl_hw.cli import flags
+from jaxrl_hw.config.presets import preset_config
+from jaxrl_hw.config.schema import Config
+from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.policies.checking import sample_observations
-from jaxrl_hw.policies.files import load_policy
-from jaxrl_hw.policies.opening import config_of, open_policy
-from jaxrl_hw.presets import preset_config
-from jaxrl_hw.robots import get_robot
+from jaxrl_hw.policies import zoo
+from jaxrl_hw.policies.io import load_policy
+from jaxrl_hw.policies.sources import config_of, open_policy
+from jaxrl_hw.policies.verification import sample_observations
 
 MAKE_ZOO = Path(__file__).resolve().parents[2] / "scripts" / "make_zoo.py"
 

@@ -1,0 +1,46 @@
+"""Fitting a fresh policy network to a motion that is known beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array, lax
+
+from jaxrl_hw.algos.networks.mlp import MLP
+
+Guide = Callable[[Array], tuple[Array, Array]]
+"""key -> (normalized policy observation [O], action [A]), one sample of the motion."""
+
+SAMPLES, MINIBATCH, EPOCHS = 8192, 256, 6
+"""192 steps of Adam: on stepping in place they explain 99 % of the actions' variance."""
+
+
+def imitate(policy: MLP, params: Any, guide: Guide, key: Array) -> Any:
+    """The parameters of a network fitted to a guide's motion by regression. Consumes key.
+
+    Args:
+      policy: the network; params: its fresh parameters.
+      guide: what to imitate.
+      key: consumed.
+    """
+    samples = jax.vmap(guide)(jax.random.split(key, SAMPLES))
+    parts = jax.tree.map(lambda x: x.reshape(-1, MINIBATCH, x.shape[-1]), samples)
+    adam = optax.adam(optax.linear_schedule(3e-3, 0.0, EPOCHS * SAMPLES // MINIBATCH))
+
+    def error(params: Any, seen: Array, action: Array) -> Array:
+        return ((jnp.asarray(policy.apply(params, seen)) - action) ** 2).mean()
+
+    def step(carry: tuple[Any, Any], part: Any) -> tuple[tuple[Any, Any], None]:
+        params, opt_state = carry
+        change, opt_state = adam.update(jax.grad(error)(params, *part), opt_state)
+        return (optax.apply_updates(params, change), opt_state), None
+
+    def epoch(carry: tuple[Any, Any], _: None) -> tuple[tuple[Any, Any], None]:
+        return lax.scan(step, carry, parts)
+
+    (params, _), _ = lax.scan(epoch, (params, adam.init(params)), None, length=EPOCHS)
+    return params

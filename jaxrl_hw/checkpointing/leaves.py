@@ -1,0 +1,131 @@
+"""A state as a flat table of NumPy arrays with a description, and back again, to the last bit."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl_hw.checkpointing.arrays import Arrays, DamagedError, Description
+from jaxrl_hw.errors import UserError
+
+_SHOWN = 3
+
+
+def to_arrays(state: Any) -> tuple[Arrays, Description]:
+    """Copy every leaf to the host: names like "params.policy.0.w" to arrays, and what they are.
+
+    The copies are finished and share no memory with the device, so the state may be donated as soon
+    as this returns. Typed random keys become their uint32 data.
+    """
+    leaves = _named(state)
+    raw = {n: jax.random.key_data(x) if _is_key(x) else x for n, x in leaves.items()}
+    for leaf in raw.values():
+        if isinstance(leaf, jax.Array):
+            leaf.copy_to_host_async()  # all transfers at once; the copies below then wait for each
+    arrays = {name: np.array(leaf, copy=True, order="C") for name, leaf in raw.items()}
+    return arrays, {name: _describe(leaf, arrays[name]) for name, leaf in leaves.items()}
+
+
+def add_checksums(arrays: Arrays, description: Description) -> None:
+    """Put the checksum of every array into its description."""
+    for name, array in arrays.items():
+        description[name]["crc"] = _crc(array)
+
+
+def check_same(description: Description, template: Any, source: str) -> None:
+    """Raise UserError, naming the first leaves that differ, where `template` is of another form."""
+    wanted = {name: _form(leaf) for name, leaf in _named(template).items()}
+    saved = {name: _text(entry["dtype"], entry["shape"]) for name, entry in description.items()}
+    differing = [
+        f"{name}: saved {saved.get(name, 'nothing')}, now {wanted.get(name, 'nothing')}"
+        for name in [*wanted, *(name for name in saved if name not in wanted)]
+        if saved.get(name) != wanted.get(name)
+    ]
+    if differing:
+        more = len(differing) - _SHOWN
+        rest = f"; and {more} more" if more > 0 else ""
+        raise UserError(
+            f"{source} was saved with other settings: {'; '.join(differing[:_SHOWN])}{rest}; "
+            "use the settings it was saved with, or another --run-dir"
+        )
+
+
+def verified(arrays: Mapping[str, Any], description: Description) -> Arrays:
+    """The arrays that a description names, as they were written.
+
+    Raises DamagedError where one is missing or its checksum does not agree.
+    """
+    return {name: _checked(name, arrays, entry) for name, entry in description.items()}
+
+
+def from_arrays(arrays: Arrays, description: Description, template: Any) -> Any:
+    """The state in `template`'s structure, as uncommitted arrays on the default device.
+
+    They have no weak type, so a jitted function sees what it has compiled for.
+    """
+    names, treedef = list(_named(template)), jax.tree_util.tree_structure(template)
+    leaves = []
+    for name, leaf in zip(names, jax.tree_util.tree_leaves(template), strict=True):
+        entry, array = description[name], arrays[name]
+        if "impl" in entry:
+            leaves.append(jax.random.wrap_key_data(jnp.array(array), impl=entry["impl"]))
+        elif isinstance(leaf, (bool, int, float, complex)):
+            leaves.append(type(leaf)(array.item()))
+        else:
+            # A copy: XLA cannot take over a buffer that NumPy owns, so a donated one is copied.
+            leaves.append(jnp.array(array, dtype=array.dtype, copy=True))
+    return jax.tree_util.tree_unflatten(treedef, leaves)
+
+
+def _named(tree: Any) -> dict[str, Any]:
+    flat, _ = jax.tree_util.tree_flatten_with_path(tree)
+    named = {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in flat}
+    if len(named) != len(flat):
+        raise ValueError("two leaves of the state have the same name when joined by dots")
+    return named
+
+
+def _is_key(leaf: Any) -> bool:
+    dtype = getattr(leaf, "dtype", None)
+    return dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
+
+
+def _form(leaf: Any) -> str:
+    if not hasattr(leaf, "dtype"):
+        leaf = np.asarray(leaf)
+    return _text(str(leaf.dtype), leaf.shape)
+
+
+def _text(dtype: str, shape: Any) -> str:
+    return f"{dtype}[{','.join(str(n) for n in shape)}]"
+
+
+def _describe(leaf: Any, array: np.ndarray) -> dict[str, Any]:
+    if _is_key(leaf):
+        impl = str(jax.random.key_impl(leaf))
+        raw = list(array.shape)
+        return {"dtype": str(leaf.dtype), "shape": list(leaf.shape), "raw": raw, "impl": impl}
+    return {"dtype": str(array.dtype), "shape": list(array.shape)}
+
+
+def _checked(name: str, arrays: Mapping[str, Any], entry: Mapping[str, Any]) -> np.ndarray:
+    shape = tuple(entry.get("raw", entry["shape"]))
+    dtype = np.dtype(np.uint32) if "impl" in entry else jnp.dtype(entry["dtype"])
+    if 0 in shape:  # Orbax refuses arrays without elements; there is nothing in them to lose
+        return np.zeros(shape, dtype)
+    if name not in arrays:
+        raise DamagedError(f"{name} is missing")
+    array = np.asarray(arrays[name])
+    if array.shape != shape or array.dtype != dtype or _crc(array) != entry["crc"]:
+        raise DamagedError(f"the content of {name} is not what was written")
+    return array
+
+
+def _crc(array: np.ndarray) -> int:
+    # Viewed as bytes: zlib does not know bfloat16.
+    return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)

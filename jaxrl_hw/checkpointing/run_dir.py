@@ -1,0 +1,249 @@
+"""The folder of a run: names of its files, its configuration, and one line per session."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from jaxrl_hw.checkpointing.atomic import read_json, write_json
+from jaxrl_hw.checkpointing.lock import Lock
+from jaxrl_hw.checkpointing.provenance import git_commit, package_versions
+from jaxrl_hw.errors import RunError, UserError
+
+FORMAT = 1
+"""Version of the run folder's layout, in config.json."""
+
+MISSING = "(not there)"
+"""Stands for a setting that only one of two configs has."""
+
+
+class RunDir:
+    """Paths and small files of one run. Making the object touches nothing on disk."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).expanduser()
+        self.config_json = self.path / "config.json"
+        self.plan_json = self.path / "plan.json"
+        self.sessions_jsonl = self.path / "sessions.jsonl"
+        self.session_open = self.path / "session.open"
+        self.metrics_jsonl = self.path / "metrics.jsonl"
+        self.checkpoints = self.path / "checkpoints"
+        self.tensorboard = self.path / "tensorboard"
+        self.videos = self.path / "videos"
+        self.policy = self.path / "policy"
+        self.lock = Lock(self.session_open)
+
+    def prepare(self) -> None:
+        """Create the folder where it is missing and make sure it can be written.
+
+        Nothing of an existing run is touched. Raises UserError where the path is a file or may not
+        be written, RunError where the disk refuses.
+        """
+        blocking = next((p for p in (self.path, *self.path.parents) if p.exists()), None)
+        if blocking is not None and not blocking.is_dir():
+            raise UserError(f"--run-dir must be a folder, but {blocking} is a file; choose another")
+        probe = self.path / f".probe-{os.getpid()}"
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            probe.write_text("a full disk fails here, not after the first hour\n")
+        except (PermissionError, FileNotFoundError) as error:
+            hint = f"may not be written ({error.strerror}); choose another --run-dir"
+            raise UserError(f"the run folder {self.path} {hint}") from error
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise RunError(f"cannot write to the run folder {self.path}: {reason}") from error
+        finally:
+            with contextlib.suppress(OSError):
+                probe.unlink()
+
+    def write_config(self, config: Mapping[str, Any]) -> None:
+        """config.json: the settings, package versions and git commit. Raises RunError.
+
+        The run's id, by which its copies are known, is made once and stays.
+        """
+        record = {
+            "format": FORMAT,
+            "id": self.read_id() or uuid.uuid4().hex,
+            "config": dict(config),
+            "versions": package_versions(),
+            "git_commit": git_commit(),
+        }
+        write_json(self.config_json, record)
+
+    def read_config(self) -> dict[str, Any] | None:
+        """The settings in config.json as they were saved, None in a new folder.
+
+        `jaxrl_hw.config.saved` reads them as this version has them.
+
+        Raises UserError where the file is damaged or of a newer format.
+        """
+        record = self._read_record()
+        return None if record is None else dict(record["config"])
+
+    def read_id(self) -> str:
+        """What tells this run from all others, "" where it has no config.json or an old one."""
+        try:
+            record = read_json(self.config_json, "")
+        except UserError:
+            return ""
+        return str(record.get("id", "")) if isinstance(record, dict) else ""
+
+    def _read_record(self) -> dict[str, Any] | None:
+        advice = "restore it from a copy, or start a new run with another --run-dir"
+        record = read_json(self.config_json, advice)
+        if record is None:
+            return None
+        if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
+            raise UserError(f'{self.config_json} has no "config" object: {advice}')
+        if record.get("format", FORMAT) != FORMAT:
+            got = record["format"]
+            raise UserError(
+                f"{self.config_json} has format {got!r}, this version reads format {FORMAT}: "
+                "use the version of jaxrl_hw that wrote it"
+            )
+        return record
+
+    def newest_checkpoint(self) -> int:
+        """The newest complete checkpoint's iteration, 0 without one; reads names only."""
+        if not self.checkpoints.is_dir():
+            return 0
+        names = (entry.name for entry in self.checkpoints.iterdir())
+        return max((int(name) for name in names if name.isdecimal()), default=0)
+
+    def write_plan(self, plan: Mapping[str, Any]) -> None:
+        """plan.json. Raises RunError where it cannot be written."""
+        write_json(self.plan_json, dict(plan))
+
+    def claim(self) -> None:
+        """Make this process the only one that trains in the folder, until `release`.
+
+        What is left of a session that was killed becomes a line of sessions.jsonl with
+        `"ended": "killed"`. Raises UserError where another process trains here, RunError where the
+        disk refuses.
+        """
+        left = self.lock.acquire()
+        if left:  # a process that was killed before its session began has left {}
+            self.append_session({**left, "ended": "killed"})
+
+    def release(self) -> None:
+        """Let others train in the folder; without effect where it is not claimed."""
+        self.lock.release()
+
+    def open_session(self, record: Mapping[str, Any]) -> None:
+        """Note on disk that a session runs, so that a killed one is still counted.
+
+        Claims the folder where that was not done before. Raises as `claim` does.
+        """
+        if not self.lock.held:
+            self.claim()
+        self.lock.write({"started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **record})
+
+    def close_session(self, record: Mapping[str, Any]) -> None:
+        """Write the session's line: what `open_session` was given, completed by `record`.
+
+        Raises RunError where it cannot be written; the session will then count as killed.
+        """
+        try:
+            self.append_session({**self.lock.record, **record})
+        except RunError:
+            self.lock.abandon()
+            raise
+        self.lock.release()
+
+    def append_session(self, record: Mapping[str, Any]) -> None:
+        """Add one line to sessions.jsonl. Raises RunError where it cannot be written."""
+        line = json.dumps(dict(record), ensure_ascii=False) + "\n"
+        try:
+            with open(self.sessions_jsonl, "a+b") as file:
+                file.seek(0, os.SEEK_END)
+                if file.tell() > 0:
+                    file.seek(-1, os.SEEK_END)
+                    if file.read(1) != b"\n":  # a line cut by a crash must not swallow this one
+                        line = "\n" + line
+                file.write(line.encode())
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise RunError(f"cannot write {self.sessions_jsonl}: {reason}") from error
+
+    def read_sessions(self) -> list[dict[str, Any]]:
+        """All sessions that ended, oldest first; lines cut by a crash are left out."""
+        try:
+            lines = self.sessions_jsonl.read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return []
+        sessions = []
+        for line in lines:
+            with contextlib.suppress(ValueError):
+                record = json.loads(line)
+                if isinstance(record, dict):
+                    sessions.append(record)
+        return sessions
+
+
+def config_differences(
+    old: Mapping[str, Any], new: Mapping[str, Any], ignore: set[str]
+) -> list[tuple[str, Any, Any]]:
+    """What differs between two nested settings: (dotted key, old value, new value), by key.
+
+    ignore: dotted keys, or prefixes of them, that may differ. Tuples equal lists, as JSON has only
+    lists; a key on one side only has "(not there)" on the other.
+    """
+    before, after = dict(_flatten(old, "")), dict(_flatten(new, ""))
+    differences = []
+    for key in sorted(before.keys() | after.keys()):
+        if any(key == name or key.startswith(f"{name}.") for name in ignore):
+            continue
+        was, now = before.get(key, MISSING), after.get(key, MISSING)
+        if was != now:
+            differences.append((key, was, now))
+    return differences
+
+
+def _flatten(value: Any, key: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from _flatten(part, f"{key}.{name}" if key else str(name))
+    else:
+        yield key, _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    return value
+
+
+_MARKS = ("config.json", "sessions.jsonl", "session.open", "metrics.jsonl", "checkpoints")
+
+
+def name_of(folder: Path) -> str:
+    """What a run is called: the last part of its path, also where that was given as `.`."""
+    return os.path.basename(os.path.abspath(folder))
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder looks like a run, or what is left of one."""
+    return folder.is_dir() and any((folder / name).exists() for name in _MARKS)
+
+
+def check_run(folder: Path) -> None:
+    """Raises UserError where a folder is no run."""
+    if is_run(folder):
+        return
+    if not folder.exists():
+        raise UserError(f"no run: {folder} does not exist; python -m jaxrl_hw.runs lists them")
+    what = "it has no config.json" if folder.is_dir() else "it is a file"
+    raise UserError(f"{folder} is no run, {what}; name the folder of one, such as runs/NAME")
+
+
+def is_run_folder(source: str) -> bool:
+    """Whether a policy's source is a folder, not zoo:NAME or a file."""
+    return not source.startswith("zoo:") and Path(source).expanduser().is_dir()

@@ -1,0 +1,209 @@
+"""What a run's folder says of it: how far it is, how it ended, whether it can go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from jaxrl_hw.checkpointing import listing
+from jaxrl_hw.checkpointing.listing import Saved
+from jaxrl_hw.checkpointing.run_dir import RunDir, is_run, name_of
+from jaxrl_hw.checkpointing.sessions import TRAINING, OpenSession, Session, chain, open_session
+from jaxrl_hw.config import validation
+from jaxrl_hw.config.presets import preset_config
+from jaxrl_hw.config.saved import read_settings
+from jaxrl_hw.errors import UserError
+from jaxrl_hw.loggers.jsonl import read_rows
+from jaxrl_hw.loggers.plain import plain
+
+READY, DONE, EMPTY, REFUSED, DAMAGED = "ready", "done", "empty", "refused", "damaged"
+_TAIL = 1 << 16
+"""Bytes at the end of metrics.jsonl that hold its last row."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One run; figures that its files do not give are None or 0."""
+
+    name: str
+    folder: Path
+    status: str = DAMAGED
+    """ready, training, done (the goal is reached), empty (no checkpoint yet), refused (settings of
+    another version) or damaged."""
+    why: str = ""
+    """Why it cannot be continued as it is, or what is to be known where it can."""
+    robot: str = ""
+    task: str = ""
+    num_envs: int | str | None = None
+    goal: int | None = None
+    saved: int = 0
+    """Iteration of the newest checkpoint: a next session goes on after it."""
+    trained: int = 0
+    """Iteration of the last row of metrics.jsonl."""
+    bytes: int = 0
+    sessions: list[Session] = field(default_factory=list)
+    checkpoints: list[Saved] = field(default_factory=list)
+
+    @property
+    def done(self) -> int:
+        """Iterations done: those of a run in training, else those that are saved."""
+        return max(self.trained, self.saved) if self.status == TRAINING else self.saved
+
+    @property
+    def best(self) -> Saved | None:
+        """The best checkpoint."""
+        return listing.best(self.checkpoints)
+
+    @property
+    def command(self) -> str:
+        """What continues it, "" where nothing does."""
+        if not self.saved or self.status not in (READY, DONE, TRAINING):
+            return ""
+        more = f" --iterations {2 * max(self.goal or 0, self.saved)}" if self.status == DONE else ""
+        return f"python -m jaxrl_hw.train --run-dir {shlex.quote(str(self.folder))}{more}"
+
+    def to_dict(self, detailed: bool = False) -> dict[str, Any]:
+        """As JSON has it; `detailed` with every session and checkpoint."""
+        best = self.best
+        names = ("name", "status", "why", "robot", "task", "num_envs", "goal", "done", "saved")
+        found: dict[str, Any] = {
+            **{name: getattr(self, name) for name in names},
+            "folder": str(self.folder),
+            "resumable": self.status == READY,
+            "bytes": self.bytes,
+            "best_return": best.episode_return if best else None,
+            "last_session": asdict(self.sessions[-1]) if self.sessions else None,
+        }
+        if detailed:
+            found["sessions"] = [asdict(session) for session in self.sessions]
+            found["checkpoints"] = [
+                {
+                    "iteration": save.iteration,
+                    "episode_return": save.episode_return,
+                    "bytes": listing.disk_size(save.folder),
+                    "best": save is best,
+                    "problem": save.problem,
+                }
+                for save in self.checkpoints
+            ]
+            found["command"] = self.command
+        return dict(plain(found))
+
+
+def list_runs(folder: Path) -> list[Summary]:
+    """Every run in a folder, the one with the latest session first.
+
+    Raises:
+      UserError: the folder is not there, is a run itself, or may not be read.
+    """
+    if not folder.is_dir():
+        state = "is a file" if folder.exists() else "does not exist"
+        raise UserError(
+            f"no folder of runs: {folder} {state}; name another, or train first: "
+            "python -m jaxrl_hw.train"
+        )
+    if is_run(folder):
+        raise UserError(
+            f"{folder} is one run, not a folder of runs; python -m jaxrl_hw.runs show {folder}"
+        )
+    try:
+        names = sorted(entry.name for entry in os.scandir(folder) if not entry.name.startswith("."))
+    except OSError as error:
+        raise UserError(f"{folder} may not be read ({error.strerror}); name another") from error
+    found = [summarize(folder / name) for name in names if is_run(folder / name)]
+    return sorted(found, key=_last_started, reverse=True)
+
+
+def summarize(folder: Path, thorough: bool = False) -> Summary:
+    """What a folder says of its run; whatever is wrong with it becomes `status` and `why`.
+
+    thorough: also reads every row of metrics.jsonl, as continuing the run does.
+    """
+    run = RunDir(folder)
+    saves = listing.saved_checkpoints(run.checkpoints)
+    newest = listing.newest(saves)
+    found = Summary(
+        name_of(folder),
+        folder,
+        bytes=listing.disk_size(folder),
+        checkpoints=saves,
+        saved=newest.iteration if newest else 0,
+        trained=_last_iteration(run.metrics_jsonl),
+    )
+    try:
+        opened = open_session(run)
+        sessions = chain(run, opened, found.saved, found.trained)
+        found = replace(found, sessions=sessions)
+        values = _settings(run)
+        found = replace(
+            found,
+            robot=values["robot"],
+            task=str(values.get("task", "")),
+            num_envs=values.get("num_envs"),
+            goal=values["iterations"],
+        )
+        if thorough and run.metrics_jsonl.exists():
+            read_rows(run.metrics_jsonl)
+    except (OSError, ValueError, RuntimeError) as error:  # UserError and RunError are such
+        return replace(found, status=DAMAGED, why=_one_line(error))
+    status, why = _status(found, values, opened)
+    return replace(found, status=status, why=why)
+
+
+def _status(found: Summary, values: dict[str, Any], opened: OpenSession | None) -> tuple[str, str]:
+    if opened is not None and opened.state == TRAINING:
+        return TRAINING, f"being trained right now by {opened.who}"
+    if not found.checkpoints:
+        return EMPTY, "no checkpoint yet"
+    broken = [save for save in found.checkpoints if save.problem]
+    if len(broken) == len(found.checkpoints):
+        return DAMAGED, f"checkpoint {broken[-1].iteration} is damaged: {broken[-1].problem}"
+    try:
+        base = preset_config(str(values["robot"]))
+        validation.from_dict(values, base, "config.json")
+    except UserError as error:
+        return REFUSED, f"settings of another version: {_one_line(error)}"
+    if found.saved >= (found.goal or 0):
+        return DONE, "goal reached; a higher --iterations goes on"
+    if broken and broken[-1].iteration > found.saved:
+        return READY, f"checkpoint {broken[-1].iteration} is damaged: goes on after {found.saved}"
+    return READY, ""
+
+
+def _settings(run: RunDir) -> dict[str, Any]:
+    """The settings as they were saved. Raises UserError where there are none to go on with."""
+    values = read_settings(run)
+    if values is None:
+        raise UserError("it has no config.json")
+    for name, kind in (("robot", str), ("iterations", int)):
+        if not isinstance(values.get(name), kind):
+            raise UserError(f'config.json has no "{name}" that could be used')
+    return values
+
+
+def _last_iteration(path: Path) -> int:
+    """Of the last whole row, 0 without one."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return 0
+    for line in reversed(lines[:-1]):
+        try:
+            return int(json.loads(line)["iteration"])
+        except (ValueError, KeyError, TypeError):
+            continue
+    return 0
+
+
+def _last_started(found: Summary) -> tuple[str, str]:
+    return (found.sessions[-1].started if found.sessions else "", found.name)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,156 @@
+"""Runs as tables: all of a folder, or the sessions and checkpoints of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from jaxrl_hw.checkpointing import listing
+from jaxrl_hw.checkpointing.sessions import TRAINING, Session
+from jaxrl_hw.cli.run_summary import DAMAGED, DONE, READY, Summary
+from jaxrl_hw.loggers import formats
+
+_BARS = (20, 10)
+"""Characters for the way to the goal, by what fits."""
+_STYLES = {READY: "green", TRAINING: "cyan", DONE: "", DAMAGED: "red"}
+
+
+def runs_view(runs: Sequence[Summary], console: Console) -> RenderableType:
+    """All runs of a folder: a row each, or where that is too wide for the console a few lines."""
+    table = _runs_table(runs)
+    return table if _fits(table, console) else Group(*map(_card, runs))
+
+
+def run_view(run: Summary, console: Console) -> RenderableType:
+    """One run: its sessions, then its checkpoints."""
+    parts: list[RenderableType] = []
+    if run.sessions:
+        drawings = (_sessions_table(run, bar) for bar in _BARS)
+        parts += ["", next((d for d in drawings if _fits(d, console)), _sessions_table(run, 0))]
+    if run.checkpoints:
+        parts += ["", _checkpoints_table(run)]
+    return Group(*parts, "")
+
+
+def _runs_table(runs: Sequence[Summary]) -> Table:
+    table = _table("run", "robot", ">iterations", "last session", "ended", ">size", ">best return")
+    table.add_column("continues", overflow="fold")
+    for run in runs:
+        last = run.sessions[-1] if run.sessions else None
+        table.add_row(
+            Text(run.name),
+            Text(run.robot or "?"),
+            progress(run),
+            Text(moment(last.started) if last else "-"),
+            Text(_ended(last.ended) if last else "-"),
+            formats.size(run.bytes),
+            formats.figure(run.best.episode_return if run.best else None),
+            Text(verdict(run), style=_STYLES.get(run.status, "yellow")),
+        )
+    return table
+
+
+def progress(run: Summary) -> str:
+    """`20 of 40`"""
+    return f"{formats.count(run.done)} of {formats.count(run.goal)}"
+
+
+def verdict(run: Summary) -> str:
+    """Whether a run can be continued, and why not."""
+    if run.status == DAMAGED:
+        return f"damaged: {run.why}"
+    head = "yes" if run.status == READY else "no"
+    return f"{head}, {run.why}" if run.why else head
+
+
+def _card(run: Summary) -> Text:
+    last = run.sessions[-1] if run.sessions else None
+    best = formats.figure(run.best.episode_return if run.best else None)
+    facts = f"{run.robot or '?'}, {progress(run)}, best return {best}, {formats.size(run.bytes)}"
+    ended = f"{moment(last.started)} {_ended(last.ended)}" if last else "-"
+    return Text.assemble(
+        (f"{run.name}\n", "bold"),
+        f"  {facts}\n  last session {ended}; continues: ",
+        (verdict(run), _STYLES.get(run.status, "yellow")),
+    )
+
+
+def _sessions_table(run: Summary, bar: int) -> Table:
+    """The chain of a run's sessions, each drawn in `bar` characters where it lies on the way."""
+    table = _table(">#", "began", "hardware", ">envs", ">iterations", ">time", "ended")
+    end = max([run.goal or 0, *(session.last_iteration or 0 for session in run.sessions)])
+    if bar:
+        table.add_column(f"1 to {formats.count(end)}", no_wrap=True)
+    for number, session in enumerate(run.sessions, start=1):
+        engine = f", {session.physics}" if session.physics else ""
+        table.add_row(
+            str(number),
+            Text(moment(session.started)),
+            Text(f"{session.hardware or '-'}{engine}"),
+            formats.count(session.num_envs),
+            _span(session),
+            formats.duration(session.seconds),
+            Text(_ended(session.ended)),
+            *([Text(_bar(session, end, bar))] if bar else []),
+        )
+    return table
+
+
+def _checkpoints_table(run: Summary) -> Table:
+    table = _table(">checkpoint", ">return", ">size")
+    table.add_column("", overflow="fold")
+    newest, best = listing.newest(run.checkpoints), run.best
+    for save in run.checkpoints:
+        marks = [word for word, it in (("newest", newest), ("best", best)) if it is save]
+        told = f"damaged: {save.problem}" if save.problem else ", ".join(marks)
+        table.add_row(
+            formats.count(save.iteration),
+            formats.figure(save.episode_return),
+            formats.size(listing.disk_size(save.folder)),
+            Text(told, style="red" if save.problem else ""),
+        )
+    return table
+
+
+def moment(started: str) -> str:
+    """`2026-11-21 08:50` of an ISO time, as the clock of its machine stood."""
+    return started[:16].replace("T", " ") or "-"
+
+
+def _fits(table: Table, console: Console) -> bool:
+    options = console.options.update(max_width=10_000)
+    return console.measure(table, options=options).maximum <= console.width
+
+
+def _ended(word: str) -> str:
+    return "runs now" if word == TRAINING else word or "-"
+
+
+def _span(session: Session) -> str:
+    first, last = session.first_iteration, session.last_iteration
+    if first is None or (last is not None and last < first):
+        return "none"
+    return f"{formats.count(first)} to {formats.count(last)}"
+
+
+def _bar(session: Session, end: int, width: int) -> str:
+    """ASCII, for terminals and logs of every kind."""
+    first, last = session.first_iteration, session.last_iteration
+    if first is None or last is None or not 1 <= first <= last <= end:
+        return "." * width
+    begin = (first - 1) * width // end
+    length = max(1, last * width // end - begin)
+    return ("." * begin + "=" * length).ljust(width, ".")
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for name in columns:
+        right = name.startswith(">")
+        table.add_column(
+            name.removeprefix(">"), justify="right" if right else "left", overflow="fold"
+        )
+    return table

@@ -1,0 +1,96 @@
+"""From a command line to a policy that can be driven: of a run, of a file, or of the zoo."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jaxrl_hw.cli.arguments import check_source, run_folder
+from jaxrl_hw.config.schema import Config
+from jaxrl_hw.envs.robots import get_robot
+from jaxrl_hw.errors import UserError
+from jaxrl_hw.hardware import xla
+from jaxrl_hw.policies.sources import config_of, name_of, open_policy
+
+if TYPE_CHECKING:
+    from jaxrl_hw.training.run import Run
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A policy ready to be driven, as `Trained` says, and what it is called."""
+
+    config: Config
+    policy: Callable[[Any], Any] = field(repr=False)
+    iteration: int
+    name: str
+    """The run's folder, or the policy as the user called it."""
+    film: Path
+    """Where a film of it goes unless told."""
+
+
+def open_trained(asked: Namespace) -> Opened:
+    """The policy that a command line names, on the CPU.
+
+    Raises:
+      UserError: see `check_source`; nothing of that name, or a policy for another robot.
+      RunError: every checkpoint of the run is damaged.
+    """
+    source = check_source(asked)
+    if asked.policy is None:
+        run = open_run(source, asked.iteration)
+        film = run.folder / "videos" / f"{run.iteration}.mp4"
+        opened = Opened(run.config, run.policy, run.iteration, str(run.folder), film)
+    else:
+        policy, film = open_policy(source), Path(f"{name_of(source)}.mp4")
+        config = config_of(policy, source)
+        use_cpu()
+        opened = Opened(config, policy, int(policy.meta["iteration"]), source, film)
+    _check_robot(asked.robot, opened)
+    return opened
+
+
+def open_run(folder: str, iteration: int | None) -> Run:
+    """Load a run on the CPU.
+
+    Raises:
+      UserError: no run there, no checkpoint yet, or none of that iteration.
+      RunError: every checkpoint is damaged.
+    """
+    path = run_folder(folder)
+    use_cpu()
+    from jaxrl_hw.training.run import load_run
+
+    xla.apply_pending()
+    return load_run(path, iteration)
+
+
+def use_cpu() -> None:
+    """Leave an accelerator alone: a training may be using all of it, and stepping a handful of
+    robots is quicker on a CPU. JAX_PLATFORMS in the environment overrules this."""
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    xla.configure(fraction=None, cache_dir=None, platform="cpu", host_callback=True)
+
+
+def _check_robot(name: str | None, opened: Opened) -> None:
+    """Raises UserError where --robot names another robot than the policy was trained for."""
+    theirs = opened.config.robot
+    if name is None or name == theirs:
+        return
+    get_robot(name)
+    from jaxrl_hw.config.factory import make_task
+
+    told = []
+    for config in (replace(opened.config, task="auto", robot=name), opened.config):
+        task, _ = make_task(replace(config, timestep=0.0, physics="native"))
+        told.append(
+            f"{config.robot} has {task.obs_size} observations and {task.action_size} actions"
+        )
+    raise UserError(
+        f"--robot {name}, but {opened.name} is a policy for {theirs}: {', '.join(told)}; "
+        f"leave --robot out, or name a policy for {name}"
+    )

@@ -1,0 +1,1 @@
+"""Settings: their schema, presets, validation, migrations and units."""

@@ -1,0 +1,76 @@
+"""From a Config to environments and an algorithm."""
+
+from __future__ import annotations
+
+import mujoco
+
+from jaxrl_hw.algos import ppo
+from jaxrl_hw.config.schema import Config
+from jaxrl_hw.envs import tasks
+from jaxrl_hw.envs.physics import Physics, make_physics
+from jaxrl_hw.envs.physics.model import compile_model
+from jaxrl_hw.envs.robots import get_robot
+from jaxrl_hw.envs.tasks.api import Task
+from jaxrl_hw.envs.vector import Env, make_vector_env
+from jaxrl_hw.errors import UserError, unknown
+from jaxrl_hw.hardware.detect import usable_cores
+from jaxrl_hw.types import Algorithm
+
+ALGORITHMS = ("ppo",)
+
+
+def make_task(config: Config) -> tuple[Task, Physics]:
+    """The config's task and the engine it runs on.
+
+    Raises:
+      UserError: unknown robot, task or engine, a timestep that does not divide the control step,
+        or a model that the task cannot use.
+    """
+    robot = get_robot(config.robot)
+    timestep = config.timestep or robot.timestep
+    substeps = round(robot.control_dt / timestep)
+    if substeps < 1 or abs(substeps * timestep - robot.control_dt) > 1e-9:
+        raise UserError(
+            f"--timestep must divide the control step of {robot.control_dt} s, got {timestep}; "
+            f"try {robot.control_dt / max(substeps, 1):g}"
+        )
+    model = compile_model(robot.mjcf, timestep, self_collision=config.joystick.self_collision)
+    name = robot.task if config.task == "auto" else config.task
+    if not config.joystick.dry_friction:
+        model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_FRICTIONLOSS)
+    task = tasks.make_task(name, getattr(config, name, None), robot, model)
+    engine = "native" if config.physics == "auto" else config.physics
+    threads = config.threads or usable_cores()
+    return task, make_physics(engine, model, substeps, task.fields, threads)
+
+
+def make_env(config: Config) -> Env:
+    """`config.num_envs` environments of the config's task.
+
+    Raises:
+      UserError: see `make_task`; also where num_envs is still "auto" (`make_plan` settles it).
+    """
+    if isinstance(config.num_envs, str):
+        raise UserError('num_envs is "auto": use the config of make_plan(config), or give a number')
+    task, physics = make_task(config)
+    return make_vector_env(task, physics, config.num_envs)
+
+
+def make_algorithm(config: Config, env: Env) -> Algorithm:
+    """The config's algorithm for an environment's sizes.
+
+    Raises:
+      UserError: unknown algorithm, or settings it cannot use.
+    """
+    if config.algo != "ppo":
+        raise unknown("algorithm", config.algo, ALGORITHMS)
+    return ppo.make(
+        config.ppo,
+        config.net,
+        env.obs_size,
+        env.critic_size,
+        env.action_size,
+        env.symmetry,
+        config.precision,
+        env.guide if config.ppo.guide else None,
+    )

@@ -1,0 +1,45 @@
+"""Physics engines behind one signature: MJX on the device, MuJoCo's C engine on CPU threads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jaxrl_hw.envs.physics.api import ModelParams, Physics, PhysState
+from jaxrl_hw.errors import unknown
+
+if TYPE_CHECKING:
+    import mujoco
+
+ENGINES = ("mjx", "native")
+
+__all__ = ["ENGINES", "ModelParams", "PhysState", "Physics", "make_physics"]
+
+
+def make_physics(
+    engine: str,
+    model: mujoco.MjModel,
+    substeps: int,
+    fields: tuple[str, ...] = (),
+    threads: int = 0,
+) -> Physics:
+    """The engine of that name for a model.
+
+    Args:
+      engine: "mjx" or "native".
+      model: from `physics.model.compile_model`.
+      substeps: physics steps per control step.
+      fields: names of MjModel arrays that differ between environments (randomization).
+      threads: CPU threads of the native engine, 0 for all.
+
+    Raises:
+      UserError: unknown engine.
+    """
+    if engine == "native":
+        from jaxrl_hw.envs.physics import native
+
+        return native.make(model, substeps, fields, threads)
+    if engine == "mjx":
+        from jaxrl_hw.envs.physics import mjx
+
+        return mjx.make(model, substeps, fields)
+    raise unknown("physics engine", engine, ENGINES)

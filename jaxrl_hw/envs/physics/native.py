@@ -1,0 +1,171 @@
+"""MuJoCo's C engine on CPU threads, called from inside a jitted train step.
+
+One `jax.pure_callback` per control step advances all environments through a `mujoco.batch.Batch`,
+a C thread pool that holds one state row per simulation. Only NumPy runs inside the callback: a
+JAX operation there would wait for the very computation it interrupts.
+
+A computation with a host callback is never stored in JAX's persistent compilation cache, so what
+is slow to compile (the update) is jitted apart from what calls `step` (see
+`jaxrl_hw.training.train_step`).
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+from jax import Array
+from mujoco import batch
+
+from jaxrl_hw.envs.physics.api import ModelParams, Physics, PhysState
+
+
+class Loop(NamedTuple):
+    """What happens in a control step: by default the ctrl is held over all physics steps.
+
+    advance(pool, ctrl [n, width]) -> readings [n, extra], or None where extra is 0
+        sets `pool.ctrl` and steps the pool; the readings are appended to the sensordata.
+    """
+
+    advance: Callable[[Any, np.ndarray], np.ndarray | None]
+    extra: int = 0
+
+
+def make(
+    model: mujoco.MjModel,
+    substeps: int,
+    fields: tuple[str, ...],
+    threads: int = 0,
+    loop: Loop | None = None,
+) -> Physics:
+    """The native engine for a model; see `jaxrl_hw.envs.physics.make_physics`."""
+    # inline dispatch: a callback that waits for the thread it runs on would wait for ever; has its
+    # effect if no computation has run yet
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
+    loop = loop or _holding(substeps)
+    host = _Host(model, loop, fields, threads)
+    nq, nv, na = model.nq, model.nv, model.na
+    out_width = 1 + nq + nv + na + nv + model.nsensordata + loop.extra
+
+    def step(params: ModelParams, state: PhysState, ctrl: Array) -> tuple[PhysState, Array]:
+        row = jnp.concatenate(
+            [state.time[None], state.qpos, state.qvel, state.act, state.qacc_warmstart, ctrl]
+        )
+        out = jax.pure_callback(
+            host.step,
+            jax.ShapeDtypeStruct((out_width,), jnp.float32),
+            {name: params[name] for name in fields},
+            row,
+            vmap_method="broadcast_all",
+        )
+        time, qpos, qvel, act, warmstart, sensordata = jnp.split(
+            out, np.cumsum([1, nq, nv, na, nv])
+        )
+        return PhysState(qpos, qvel, act, warmstart, time[0]), sensordata
+
+    own = _host_bytes(model, fields, threads or _cores())
+    return Physics("native", model, substeps, fields, step, own)
+
+
+def _host_bytes(model: mujoco.MjModel, fields: tuple[str, ...], threads: int) -> tuple[int, int]:
+    """The pool: a simulation on every thread, and rows of state and model values for each
+    environment, with the copies that a call makes of them."""
+    state = mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_INTEGRATION)
+    row = int(state) + int(model.nsensordata)
+    values = sum(int(np.asarray(getattr(model, name)).size) for name in fields)
+    return _PER_THREAD * threads, 8 * (row + values) + 4 * (values + 2 * row)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+_PER_THREAD = 4_000_000
+"""One mjData and what of its arena is touched; measured with G1."""
+
+
+def _holding(substeps: int) -> Loop:
+    def advance(pool: Any, ctrl: np.ndarray) -> None:
+        pool.ctrl[:] = ctrl
+        pool.step(nstep=substeps)
+
+    return Loop(advance)
+
+
+class _Host:
+    """The NumPy side: a thread pool per batch size, kept between calls.
+
+    The pools are scratch space, not state: every input is written before each step, so results
+    are a function of the arguments alone.
+    """
+
+    def __init__(
+        self, model: mujoco.MjModel, loop: Loop, fields: tuple[str, ...], threads: int
+    ) -> None:
+        self.model, self.loop, self.fields, self.threads = model, loop, fields, threads
+        self.pools: dict[int, Callable[[dict[str, np.ndarray], np.ndarray], np.ndarray]] = {}
+
+    def step(self, params: dict[str, Any], row: Any) -> np.ndarray:
+        row = np.asarray(row)
+        lead = row.shape[:-1]
+        n = int(np.prod(lead, dtype=int))
+        if n not in self.pools:
+            threads = min(self.threads, n)
+            self.pools[n] = _make_pool(self.model, n, self.loop, self.fields, threads)
+        own = {
+            name: np.asarray(params[name]).reshape(n, *getattr(self.model, name).shape)
+            for name in self.fields
+        }
+        return self.pools[n](own, row.reshape(n, -1)).reshape(*lead, -1)
+
+
+def _make_pool(
+    model: mujoco.MjModel, n: int, loop: Loop, fields: tuple[str, ...], threads: int
+) -> Callable[[dict[str, np.ndarray], np.ndarray], np.ndarray]:
+    # one robot is one island: looking for more of them costs 5 to 10 % of a step
+    model = copy.copy(model)
+    model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_ISLAND)
+    pool = batch.Batch(model, n, threads)
+    live = {name: pool.expand(name) for name in fields}
+    written = {name: np.full(view.shape, np.nan, np.float32) for name, view in live.items()}
+    sensordata = pool.bind("sensordata")
+    # mjSTATE_INTEGRATION rows start with time, qpos, qvel, act, (history), warmstart, ctrl;
+    # these models have no history, so one slice holds all of it but ctrl
+    width = 1 + model.nq + model.nv + model.na + model.nv
+
+    def step(params: dict[str, np.ndarray], row: np.ndarray) -> np.ndarray:
+        for name, value in params.items():
+            changed = (value != written[name]).reshape(n, -1).any(axis=1)
+            if changed.any():  # only environments that were just reset
+                written[name][changed] = value[changed]
+                live[name][changed] = value[changed]
+        pool.state[:, :width] = row[:, :width]
+        broken: np.ndarray | None = None
+        extra: np.ndarray | None = None
+        # a diverged simulation is counted by whoever asked for the step (nonfinite_envs); MuJoCo's
+        # own warnings would print a line for each and write a log file where the user stands
+        loud = mujoco.get_mju_user_warning()
+        mujoco.set_mju_user_warning(lambda message: None)
+        try:
+            extra = loop.advance(pool, row[:, width:])
+        except batch.SimulationError as error:
+            broken = error.ids
+        finally:
+            mujoco.set_mju_user_warning(loud)
+        sensed = width + sensordata.shape[1]
+        out = np.zeros((n, sensed + loop.extra), np.float32)
+        out[:, :width] = pool.state[:, :width]
+        out[:, width:sensed] = sensordata
+        if extra is not None:
+            out[:, sensed:] = extra
+        if broken is not None:
+            out[broken] = np.nan
+        return out
+
+    return step

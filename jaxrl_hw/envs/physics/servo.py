@@ -1,0 +1,86 @@
+"""A robot as its own controller runs it: PD torques, worked out anew at every physics step.
+
+Training lets MuJoCo's position actuators make the torque, inside an implicit integrator. Here the
+actuators are bare motors, the integrator is the explicit one, and the PD law is ours: torque =
+clip(kp (target - q) - kd dq), as in a deployment script. A policy that lives off the other's
+details is found out. Also measures what the motors do, and can hold an action back.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from jaxrl_hw.envs.physics import native
+from jaxrl_hw.envs.physics.api import Physics
+from jaxrl_hw.errors import UserError
+
+
+def ctrl_width(model: mujoco.MjModel) -> int:
+    """Entries of this engine's ctrl: targets before [nu], targets now [nu], delay [1]."""
+    return 2 * int(model.nu) + 1
+
+
+def make(
+    model: mujoco.MjModel, substeps: int, fields: tuple[str, ...], threads: int = 0
+) -> Physics:
+    """The engine for a model whose actuators are position servos on joints.
+
+    Its ctrl [2 nu + 1] is: the targets that held before, the targets that are to hold (rad), and
+    after how many physics steps these arrive (0: at once). Its sensordata have one entry more than
+    the model's: the mean mechanical power of the control step, W, the sum over joints of
+    |torque * velocity|.
+
+    Args:
+      model: from `physics.model.compile_model`.
+      substeps: physics steps per control step.
+      fields: names of MjModel arrays that differ between environments.
+      threads: CPU threads, 0 for all.
+
+    Raises:
+      UserError: an actuator is not a position servo on a joint.
+    """
+    joints = np.asarray(model.actuator_trnid)[:, 0]
+    servo = np.asarray(model.actuator_biastype) == int(mujoco.mjtBias.mjBIAS_AFFINE)
+    if not servo.all():
+        name = model.actuator(int(np.flatnonzero(~servo)[0])).name
+        raise UserError(f'the servo engine needs position actuators, but "{name}" is none')
+    qadr = np.asarray(model.jnt_qposadr)[joints]
+    vadr = np.asarray(model.jnt_dofadr)[joints]
+    kp = np.asarray(model.actuator_gainprm)[:, 0].copy()
+    kd = -np.asarray(model.actuator_biasprm)[:, 2].copy()
+    limited = np.asarray(model.actuator_forcelimited).astype(bool)
+    limit = np.where(limited, np.asarray(model.actuator_forcerange)[:, 1], np.inf)
+    held = np.asarray(model.actuator_ctrllimited).astype(bool)
+    low, high = np.where(held, np.asarray(model.actuator_ctrlrange).T, [[-np.inf], [np.inf]])
+    nu = int(model.nu)
+
+    def advance(pool: Any, ctrl: np.ndarray) -> np.ndarray:
+        before, after, delay = ctrl[:, :nu], ctrl[:, nu : 2 * nu], ctrl[:, 2 * nu :]
+        power = np.zeros((len(ctrl), 1))
+        for k in range(substeps):
+            target = np.clip(np.where(k < delay, before, after), low, high)
+            speed = pool.qvel[:, vadr]
+            torque = np.clip(kp * (target - pool.qpos[:, qadr]) - kd * speed, -limit, limit)
+            power[:, 0] += np.abs(torque * speed).sum(axis=1)
+            pool.ctrl[:] = torque
+            pool.step(nstep=1)
+        return power / substeps
+
+    made = native.make(_motors(model), substeps, fields, threads, native.Loop(advance, extra=1))
+    return made._replace(engine="servo", model=model)
+
+
+def _motors(model: mujoco.MjModel) -> mujoco.MjModel:
+    """The same model with torque motors and MuJoCo's explicit (semi-implicit Euler) integrator."""
+    motors = copy.copy(model)
+    motors.actuator_biastype[:] = int(mujoco.mjtBias.mjBIAS_NONE)
+    motors.actuator_biasprm[:] = 0.0
+    motors.actuator_gainprm[:] = 0.0
+    motors.actuator_gainprm[:, 0] = 1.0
+    motors.actuator_ctrllimited[:] = 0  # that range was the target's, and ctrl is a torque now
+    motors.opt.integrator = int(mujoco.mjtIntegrator.mjINT_EULER)
+    return motors

@@ -1,0 +1,1 @@
+"""Swing a pole up and balance it."""

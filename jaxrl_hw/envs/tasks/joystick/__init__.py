@@ -1,0 +1,1 @@
+"""A legged robot follows a commanded planar velocity and yaw rate."""

@@ -1,0 +1,113 @@
+"""The gait: which foot stands and which swings when, and how a leg lifts its foot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+from jax import Array
+
+from jaxrl_hw.envs.tasks.joystick import observations
+from jaxrl_hw.envs.tasks.joystick.layout import Legged
+from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
+
+_STEPS, _DAMPING = 50, 1e-4
+
+
+def wanted(
+    config: JoystickConfig, robot: Any, phase: Array, standing: Array
+) -> tuple[Array, Array]:
+    """Which feet should be down (bool [F]) and how high each should be (m [F]).
+
+    A foot stands for the first part of its cycle, then swings along half a sine to some power. A
+    robot told to stand keeps all feet down.
+
+    Args:
+      config: height, curve and share of the swing.
+      robot: `RobotSpec`, for the feet's offsets in the cycle.
+      phase: [] of the gait, 0 to 1.
+      standing: bool [].
+    """
+    foot_phase = (phase + jnp.asarray(robot.gait_offsets, jnp.float32)) % 1.0
+    swing = (foot_phase - (1.0 - config.swing_fraction)) / config.swing_fraction
+    stance = (swing < 0.0) | standing
+    curve = jnp.sin(jnp.pi * jnp.maximum(swing, 0.0)) ** config.swing_exponent
+    height = config.swing_height * curve
+    return stance, jnp.where(stance, 0.0, height)
+
+
+def stepping_in_place(
+    config: JoystickConfig,
+    robot: Any,
+    model: Any,
+    body: Legged,
+    draw: Callable[[Array], tuple[Array, Array]],
+) -> Callable[[Array], tuple[Array, Array]]:
+    """Stepping in place, open loop: key -> (normalized observation [O], action [A]).
+
+    The action is the one that fits the observation's phase, or the home pose where the command is
+    to stand still; all else in the observation is noise, to be looked past. Nothing balances in it.
+    But a policy that starts from it makes steps from its first attempt on; to find the rhythm of a
+    gait by chance costs millions of tries, and to lose it again where it is not wanted as many.
+
+    Args:
+      config: of the gait.
+      robot: `RobotSpec`.
+      model: host-side MjModel.
+      body: the robot's joints.
+      draw: key -> (command [3] in standard deviations, whether it is to stand still).
+    """
+    lifted = np.stack([lifted_pose(model, foot, body, config.swing_height) for foot in robot.feet])
+    per_action = lifted / np.asarray(robot.action_scale, np.float32)
+    size, _ = observations.sizes(len(body.home), len(robot.feet))
+
+    def sample(key: Array) -> tuple[Array, Array]:
+        key_command, key_phase, key_rest = jax.random.split(key, 3)
+        command, told_to_stand = draw(key_command)
+        phase = jax.random.uniform(key_phase)
+        _, height = wanted(config, robot, phase, standing=told_to_stand)
+        noise = jax.random.normal(key_rest, (size,))
+        seen_clock = jnp.where(told_to_stand, config.standing_clock, 1.0)
+        seen = observations.normalized_like(noise, command, phase, seen_clock)
+        return seen, (height / config.swing_height) @ jnp.asarray(per_action)
+
+    return sample
+
+
+def lifted_pose(model: Any, foot: str, body: Legged, height: float) -> np.ndarray:
+    """Joint offsets from home [A], rad, that lift one foot straight up and leave the others.
+
+    Damped least squares about the home pose. A leg of six joints or more keeps the sole level; one
+    of fewer places the foot's point only. Joints stay inside their soft range.
+
+    Args:
+      model: host-side MjModel with a keyframe "home".
+      foot: name of the foot's site.
+      body: the robot's joints.
+      height: how far up, m.
+    """
+    data = mujoco.MjData(model)
+    data.qpos[:] = model.key("home").qpos
+    mujoco.mj_kinematics(model, data)
+    site = model.site(foot).id
+    goal = data.site_xpos[site] + np.array([0.0, 0.0, height])
+    frame = data.site_xmat[site].reshape(3, 3).copy()
+    for _ in range(_STEPS):
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_comPos(model, data)
+        jac = np.zeros((6, model.nv))
+        mujoco.mj_jacSite(model, data, jac[:3], jac[3:], site)
+        jac = jac[:, body.vadr]
+        now = data.site_xmat[site].reshape(3, 3)
+        # half the sum of the axes' cross products: the rotation vector, to first order
+        turn = 0.5 * np.cross(now.T, frame.T).sum(axis=0)
+        error = np.concatenate([goal - data.site_xpos[site], turn])
+        if np.count_nonzero(np.abs(jac).sum(axis=0)) < 6:
+            jac, error = jac[:3], error[:3]
+        step = jac.T @ np.linalg.solve(jac @ jac.T + _DAMPING * np.eye(len(jac)), error)
+        data.qpos[body.qadr] = np.clip(data.qpos[body.qadr] + step, body.lower, body.upper)
+    return np.asarray(data.qpos[body.qadr] - body.home, np.float32)

@@ -1,0 +1,74 @@
+"""Where a legged robot's joints, motors and sensors stand in its model's arrays."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import mujoco
+import numpy as np
+
+from jaxrl_hw.envs.physics.api import sensor_slices, sensordata_at
+from jaxrl_hw.errors import UserError
+
+
+class Legged(NamedTuple):
+    """Indices and constants of a floating-base robot; joints are in actuator order throughout."""
+
+    qadr: np.ndarray  # int [A], joint positions in qpos
+    vadr: np.ndarray  # int [A], joint velocities in qvel
+    home: np.ndarray  # [A] rad, the pose that actions are relative to
+    lower: np.ndarray  # [A] rad, soft joint limits
+    upper: np.ndarray  # [A] rad
+    kp: np.ndarray  # [A] N m/rad
+    kd: np.ndarray  # [A] N m s/rad
+    torque_limit: np.ndarray  # [A] N m, infinite where a motor has none
+    foot_pos: np.ndarray  # int [F, 3], in sensordata
+    foot_vel: np.ndarray  # int [F, 3]
+    foot_force: np.ndarray  # int [F]
+    foot_rest: np.ndarray  # [F] m, height of each foot's site when it stands
+
+
+def legged_layout(model: Any, feet: tuple[str, ...], soft_limit: float) -> Legged:
+    """Read the layout off a model.
+
+    Args:
+      model: with a free joint first, position actuators on hinges, and the sensors named in
+        `jaxrl_hw.envs.robots.RobotSpec`.
+      feet: foot names.
+      soft_limit: part of each joint's range, about its middle, to use freely.
+
+    Raises:
+      UserError: the model lacks what a legged task needs; says which part.
+    """
+    slices = sensor_slices(model)
+    wanted = [f"{foot}_{kind}" for foot in feet for kind in ("pos", "vel", "force")]
+    missing = [name for name in wanted if name not in slices]
+    if missing:
+        raise UserError(f"the robot's MJCF lacks the sensors {', '.join(missing)}")
+    if model.njnt == 0 or model.jnt_type[0] != mujoco.mjtJoint.mjJNT_FREE:
+        raise UserError("a legged task needs a model whose first joint is a free joint")
+    joints = np.asarray(model.actuator_trnid)[:, 0]
+    qadr = np.asarray(model.jnt_qposadr)[joints]
+    limited = np.asarray(model.jnt_limited)[joints].astype(bool)
+    low, high = np.asarray(model.jnt_range)[joints].T
+    middle, half = (low + high) / 2, (high - low) / 2 * soft_limit
+    forced = np.asarray(model.actuator_forcelimited).astype(bool)
+    at_rest = sensordata_at(model)
+    entries = np.arange(model.nsensordata)
+    foot_pos = np.stack([entries[slices[f"{foot}_pos"]] for foot in feet])
+    return Legged(
+        qadr=qadr,
+        vadr=np.asarray(model.jnt_dofadr)[joints],
+        home=np.asarray(model.key("home").qpos)[qadr].astype(np.float32),
+        lower=np.where(limited, middle - half, -np.inf).astype(np.float32),
+        upper=np.where(limited, middle + half, np.inf).astype(np.float32),
+        kp=np.asarray(model.actuator_gainprm)[:, 0].astype(np.float32),
+        kd=-np.asarray(model.actuator_biasprm)[:, 2].astype(np.float32),
+        torque_limit=np.where(forced, np.asarray(model.actuator_forcerange)[:, 1], np.inf).astype(
+            np.float32
+        ),
+        foot_pos=foot_pos,
+        foot_vel=np.stack([entries[slices[f"{foot}_vel"]] for foot in feet]),
+        foot_force=np.array([slices[f"{f}_force"].start for f in feet]),
+        foot_rest=at_rest[foot_pos[:, 2]],
+    )

@@ -1,0 +1,178 @@
+"""What a legged robot's policy and critic see, in the order of unitree_rl_gym's deployment."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxrl_hw.envs.tasks.joystick.commands import STANDING_SPEED
+from jaxrl_hw.types import Observation, PhaseMask, SignedPermutation, Symmetry
+
+GYRO_SCALE = 0.25
+COMMAND_SCALE = np.array([2.0, 2.0, 0.25], np.float32)
+JOINT_VELOCITY_SCALE = 0.05
+VELOCITY_SCALE = 2.0
+
+GYRO_NOISE = 0.2  # rad/s
+GRAVITY_NOISE = 0.05
+JOINT_NOISE = 0.01  # rad
+JOINT_VELOCITY_NOISE = 1.5  # rad/s
+# amplitudes of uniform noise: those unitree_rl_gym trains its robots with
+
+
+class Readings(NamedTuple):
+    """What the observations are made of, without noise."""
+
+    gyro: Array  # [3] rad/s, base frame
+    gravity: Array  # [3] unit vector, base frame
+    command: Array  # [3] m/s, m/s, rad/s
+    joint: Array  # [A] rad, from home
+    joint_velocity: Array  # [A] rad/s
+    action: Array  # [A], the last one
+    phase: Array  # [] gait phase as a fraction of the cycle
+    velocity: Array  # [3] m/s, base frame; from here on only the critic knows
+    base_height: Array  # [] m, above the standing height
+    foot_height: Array  # [F] m
+    foot_contact: Array  # [F] 0 or 1
+    friction: Array  # [] floor friction coefficient
+
+
+def sizes(joints: int, feet: int) -> tuple[int, int]:
+    """Entries of the policy's and the critic's observation: (O, C)."""
+    policy = 11 + 3 * joints
+    return policy, policy + 5 + 2 * feet
+
+
+def policy_entries(r: Readings) -> Array:
+    """The 3+3+3+A+A+A+2 entries of the deployment contract [O], without noise."""
+    angle = 2.0 * jnp.pi * r.phase
+    return jnp.concatenate(
+        [
+            r.gyro * GYRO_SCALE,
+            r.gravity,
+            r.command * COMMAND_SCALE,
+            r.joint,
+            r.joint_velocity * JOINT_VELOCITY_SCALE,
+            r.action,
+            jnp.stack([jnp.sin(angle), jnp.cos(angle)]),
+        ]
+    )
+
+
+def normalized_like(noise: Array, command: Array, phase: Array, size: Array) -> Array:
+    """What a policy sees after normalization [O], where only command and phase are known.
+
+    Args:
+      noise: [O] of unit variance, for all the rest.
+      command: [3] in standard deviations of the commands that are drawn.
+      phase: [] of the gait, 0 to 1.
+      size: [] at which the policy sees the clock, 0 to 1.
+    """
+    angle = 2.0 * jnp.pi * phase
+    clock = jnp.stack([jnp.sin(angle), jnp.cos(angle)])
+    # a sine's variance is 1/2
+    return noise.at[6:9].set(command).at[-2:].set(jnp.sqrt(2.0) * size * clock)
+
+
+def pause(standing_clock: float, feet: np.ndarray, fastest: float | Array) -> PhaseMask:
+    """A clock that is seen smaller by a robot that stands.
+
+    Args:
+      standing_clock: its size while the command is to stand still and no foot is faster.
+      feet: [3 + A, K], rates of gyro and joints, rad/s -> velocities of the feet, m/s.
+      fastest: m/s, also as an array []; 0 for feet of any speed.
+    """
+    joints = len(feet) - 3
+    size, _ = sizes(joints, 0)
+    clock = np.zeros(size, np.float32)
+    clock[-2:] = 1.0 - standing_clock
+    told = np.zeros((size, 3), np.float32)
+    told[6:9] = np.diag(1.0 / (COMMAND_SCALE * STANDING_SPEED))
+    moves = np.zeros((size, feet.shape[1]), np.float32)
+    moves[:3] = feet[:3] / GYRO_SCALE
+    moves[9 + joints : 9 + 2 * joints] = feet[3:] / JOINT_VELOCITY_SCALE
+    if isinstance(fastest, Array):
+        reckoned = jnp.where(fastest > 0.0, moves / jnp.maximum(fastest, 1e-6), 0.0)
+        return PhaseMask(jnp.concatenate([told, reckoned], axis=1), clock)
+    motion = [told, moves / fastest] if fastest > 0.0 else [told]
+    return PhaseMask(np.concatenate(motion, axis=1, dtype=np.float32), clock)
+
+
+def observe(r: Readings, unit_noise: Array, scale: float) -> Observation:
+    """Both observations.
+
+    Args:
+      r: readings without noise.
+      unit_noise: [O], uniform in [-1, 1].
+      scale: factor on all noise.
+    """
+    clean = policy_entries(r)
+    noise = unit_noise * _amplitudes(r.joint.shape[0]) * scale
+    critic = jnp.concatenate(
+        [
+            clean,
+            r.velocity * VELOCITY_SCALE,
+            r.base_height[None] * 5.0,
+            r.foot_height * 10.0,
+            r.foot_contact,
+            r.friction[None],
+        ]
+    )
+    return Observation(clean + noise, critic)
+
+
+def _amplitudes(joints: int) -> np.ndarray:
+    """Noise amplitude of each policy entry [O]; commands, actions and phase are known exactly."""
+    return np.concatenate(
+        [
+            np.full(3, GYRO_NOISE * GYRO_SCALE),
+            np.full(3, GRAVITY_NOISE),
+            np.zeros(3),
+            np.full(joints, JOINT_NOISE),
+            np.full(joints, JOINT_VELOCITY_NOISE * JOINT_VELOCITY_SCALE),
+            np.zeros(joints + 2),
+        ]
+    ).astype(np.float32)
+
+
+def symmetry(
+    joint_perm: tuple[int, ...], joint_sign: tuple[float, ...], foot_perm: tuple[int, ...]
+) -> Symmetry:
+    """Reflection through the robot's xz plane.
+
+    Vectors flip y, rotation vectors flip x and z, and the gait is half a cycle on, which turns
+    the sine and the cosine of the phase around.
+    """
+    joints = _signed(joint_perm, joint_sign)
+    feet = _signed(foot_perm, (1.0,) * len(foot_perm))
+    policy = _concatenate(
+        [
+            _signs(-1, 1, -1),
+            _signs(1, -1, 1),
+            _signs(1, -1, -1),
+            joints,
+            joints,
+            joints,
+            _signs(-1, -1),
+        ]
+    )
+    critic = _concatenate([policy, _signs(1, -1, 1), _signs(1), feet, feet, _signs(1)])
+    return Symmetry(policy, critic, joints)
+
+
+def _signed(perm: tuple[int, ...], sign: tuple[float, ...]) -> SignedPermutation:
+    return SignedPermutation(np.asarray(perm), np.asarray(sign, np.float32))
+
+
+def _signs(*sign: int) -> SignedPermutation:
+    return _signed(tuple(range(len(sign))), tuple(float(s) for s in sign))
+
+
+def _concatenate(parts: list[SignedPermutation]) -> SignedPermutation:
+    """The map of several parts laid end to end."""
+    sizes = np.cumsum([0] + [len(p.perm) for p in parts])
+    perm = [np.asarray(p.perm) + start for p, start in zip(parts, sizes, strict=False)]
+    return SignedPermutation(np.concatenate(perm), np.concatenate([p.sign for p in parts]))

@@ -1,0 +1,35 @@
+"""How fast a legged robot's feet move under it, from what its policy observes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from jaxrl_hw.envs.tasks.joystick.layout import Legged
+
+
+def foot_velocities(model: Any, feet: tuple[str, ...], body: Legged) -> np.ndarray:
+    """[3 + A, 2 F]: the gyro's and the joints' rates (rad/s) times this are the feet's forward and
+    leftward velocities, m/s, as seen from a base that does not move.
+
+    A foot that stands moves back as fast as the base moves on, so that this tells a push. Exact
+    about the home pose: a leg's Jacobian changes slowly, and what is asked of it is rough.
+
+    Args:
+      model: host-side MjModel with a keyframe "home".
+      feet: names of the feet's sites.
+      body: the robot's joints.
+    """
+    data = mujoco.MjData(model)
+    data.qpos[:] = model.key("home").qpos
+    mujoco.mj_kinematics(model, data)
+    mujoco.mj_comPos(model, data)
+    rates = np.concatenate([[3, 4, 5], body.vadr])
+    columns = []
+    for foot in feet:
+        jac = np.zeros((3, model.nv))
+        mujoco.mj_jacSite(model, data, jac, None, model.site(foot).id)
+        columns += list(jac[:2, rates])
+    return np.stack(columns, axis=-1).astype(np.float32)

@@ -1,0 +1,194 @@
+"""Reward terms of the joystick task: one term, one function of the step's signals.
+
+Weights are in `jaxrl_hw.config.schema.JoystickReward`, under the names of `TERMS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from jaxrl_hw.envs.tasks.joystick.commands import is_standing
+
+LANDING = 0.03
+"""m: a foot that sinks below this is about to land."""
+
+
+class Signals(NamedTuple):
+    """What a control step did, in SI units."""
+
+    command: Array  # [3] m/s, m/s, rad/s
+    standing: Array  # bool [], it is to stand still
+    velocity: Array  # [3] m/s, base frame
+    angular_velocity: Array  # [3] rad/s, base frame
+    gravity: Array  # [3] unit vector, base frame
+    height_error: Array  # [] m, base height above its target
+    joint: Array  # [A] rad, from home
+    beyond_limit: Array  # [A] rad, past the soft range
+    power: Array  # [] W
+    torque: Array  # [A] as a fraction of the motor's limit
+    action: Array  # [A]
+    last_action: Array  # [A]
+    posture: Array  # [A] weights of the stay-near-home penalty
+    foot_height: Array  # [F] m above where the foot stands
+    foot_speed: Array  # [F] m/s, horizontal
+    foot_sinking: Array  # [F] m/s, downward
+    contact: Array  # bool [F]
+    stance: Array  # bool [F], the phase wants this foot down
+    swing_height: Array  # [F] m, the phase wants this foot so high
+    fell: Array  # bool []
+    velocity_sigma: float  # (m/s)^2
+    velocity_fine_sigma: float  # (m/s)^2
+    yaw_sigma: float  # (rad/s)^2
+    height_sigma: float  # m^2
+
+
+def velocity(s: Signals) -> Array:
+    return jnp.exp(-_squared_velocity_error(s) / s.velocity_sigma)
+
+
+def velocity_fine(s: Signals) -> Array:
+    return jnp.exp(-_squared_velocity_error(s) / s.velocity_fine_sigma)
+
+
+def _squared_velocity_error(s: Signals) -> Array:
+    return jnp.sum((s.velocity[:2] - s.command[:2]) ** 2)
+
+
+def yaw_rate(s: Signals) -> Array:
+    return jnp.exp(-((s.angular_velocity[2] - s.command[2]) ** 2) / s.yaw_sigma)
+
+
+def foot_height(s: Signals) -> Array:
+    # a swinging foot may be higher than the curve, as a long step needs; a standing one may not
+    below = jnp.maximum(s.swing_height - s.foot_height, 0.0)
+    error = jnp.where(s.stance, s.foot_height, below)
+    return jnp.exp(-jnp.sum(error**2) / s.height_sigma)
+
+
+def foot_contact(s: Signals) -> Array:
+    return jnp.sum((s.contact == s.stance).astype(jnp.float32))
+
+
+def slip(s: Signals) -> Array:
+    return jnp.sum(jnp.where(s.contact, s.foot_speed**2, 0.0))
+
+
+def landing(s: Signals) -> Array:
+    lands = (s.foot_height < LANDING) & _is_to_walk(s)
+    return jnp.sum(jnp.where(lands, s.foot_sinking**2, 0.0))
+
+
+def _is_to_walk(s: Signals) -> Array:
+    # who is told to stand and was pushed may spend what it takes
+    return ~is_standing(s.command)
+
+
+def vertical_velocity(s: Signals) -> Array:
+    return s.velocity[2] ** 2
+
+
+def roll_pitch_rate(s: Signals) -> Array:
+    return jnp.sum(s.angular_velocity[:2] ** 2)
+
+
+def tilt(s: Signals) -> Array:
+    return jnp.sum(s.gravity[:2] ** 2)
+
+
+def base_height(s: Signals) -> Array:
+    return s.height_error**2
+
+
+def action_rate(s: Signals) -> Array:
+    return jnp.sum((s.action - s.last_action) ** 2)
+
+
+def velocity_error(s: Signals) -> Array:
+    return jnp.linalg.norm(s.velocity[:2] - s.command[:2])
+
+
+def yaw_error(s: Signals) -> Array:
+    return jnp.abs(s.angular_velocity[2] - s.command[2])
+
+
+def power(s: Signals) -> Array:
+    return s.power
+
+
+def walking_power(s: Signals) -> Array:
+    return jnp.where(_is_to_walk(s), s.power, 0.0)
+
+
+def torque(s: Signals) -> Array:
+    return jnp.sum(s.torque**2)
+
+
+def joint_limit(s: Signals) -> Array:
+    return jnp.sum(s.beyond_limit)
+
+
+def posture(s: Signals) -> Array:
+    return jnp.sum(s.posture * s.joint**2)
+
+
+def stand_still(s: Signals) -> Array:
+    return jnp.where(s.standing, jnp.sum(s.joint**2), 0.0)
+
+
+def alive(s: Signals) -> Array:
+    return 1.0 - s.fell.astype(jnp.float32)
+
+
+def fall(s: Signals) -> Array:
+    return s.fell.astype(jnp.float32)
+
+
+TERMS: dict[str, Callable[[Signals], Array]] = {
+    term.__name__: term
+    for term in (
+        velocity,
+        velocity_fine,
+        yaw_rate,
+        foot_height,
+        foot_contact,
+        slip,
+        landing,
+        vertical_velocity,
+        roll_pitch_rate,
+        tilt,
+        base_height,
+        action_rate,
+        velocity_error,
+        yaw_error,
+        power,
+        walking_power,
+        torque,
+        joint_limit,
+        posture,
+        stand_still,
+        alive,
+        fall,
+    )
+}
+ONCE = frozenset({"fall"})
+"""Terms paid once, not per second."""
+
+
+def weighted(signals: Signals, weights: object, dt: float) -> dict[str, Array]:
+    """Each term's part of the step's reward; a term of weight 0 is left out.
+
+    Args:
+      signals: of one control step of one environment.
+      weights: an object with one number, or array [], per term: a `JoystickReward`.
+      dt: control step, s.
+    """
+    parts = {}
+    for name, term in TERMS.items():
+        weight = getattr(weights, name)
+        if isinstance(weight, Array) or weight:
+            parts[name] = term(signals) * (weight if name in ONCE else weight * dt)
+    return parts

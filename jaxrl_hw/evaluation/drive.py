@@ -1,0 +1,173 @@
+"""Drive a policy under given commands, without learning, and record what the robot did.
+
+N commands are followed side by side by N robots of one kind. Unless asked otherwise the world is
+kind: no sensor noise, no pushes, the robot exactly as in its MJCF. It is stricter than training in
+one way: legged robots run on the servo engine at a finer timestep (`physics.servo`), where a
+policy that lives off the training simulation's errors is found out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxrl_hw.config.factory import make_task
+from jaxrl_hw.config.schema import Config
+from jaxrl_hw.envs import episode
+from jaxrl_hw.envs.physics import servo
+from jaxrl_hw.envs.vector import make_key
+from jaxrl_hw.errors import UserError
+from jaxrl_hw.evaluation.recording import Moment, Recording
+from jaxrl_hw.evaluation.worlds import (
+    CALM,
+    PUSH_EVERY_S,
+    Conditions,
+    World,
+    driving_config,
+    make_worlds,
+    told_task,
+)
+from jaxrl_hw.hardware import xla
+
+Policy = Callable[[Any], Any]
+"""Policy observations [N, O] -> actions [N, A]; `Run.policy`, or any function of arrays."""
+
+
+class DriveState(NamedTuple):
+    """Everything between two control steps."""
+
+    envs: Any  # episode.EnvState, leaves [N, ...]
+    world: World
+    key: Array
+    steps: Array  # int32 [], control steps done
+
+
+class Driver(NamedTuple):
+    """N robots under command, as functions.
+
+    reset(seed, command [N, 3], conditions of all robots or of each) -> DriveState
+    step(state, action [N, A], command [N, 3]) -> (DriveState, Moment)
+
+    What the policy sees is `state.envs.obs.policy` [N, O]. A command takes effect, and shows in
+    the observations, from the step it is given with.
+    """
+
+    task: str
+    num_envs: int
+    control_dt: float  # s
+    timestep: float  # s
+    reset: Callable[[int, Any, Conditions | Sequence[Conditions]], DriveState]
+    step: Callable[[DriveState, Any, Any], tuple[DriveState, Moment]]
+
+
+def drive(
+    config: Config,
+    policy: Policy,
+    commands: Any,
+    seconds: float,
+    seed: int = 0,
+    conditions: Conditions | Sequence[Conditions] = CALM,
+) -> Recording:
+    """Let a policy follow commands.
+
+    Args:
+      config: of the run that trained the policy.
+      policy: observations [N, O] -> actions [N, A]; called once per control step, outside of jit.
+      commands: [N, 3] held for the whole time, or [T, N, 3] by control step; m/s, m/s, rad/s in the
+        base frame. A task without commands takes only their number.
+      seconds: how long, where the commands are held.
+      seed: of gait phases, starts, noise, delays and pushes.
+      conditions: how hard the world is, for all robots or for each of the N.
+
+    Raises:
+      UserError: the config cannot be used, or commands have another shape.
+    """
+    plan = np.asarray(commands, np.float32)
+    if plan.ndim not in (2, 3) or plan.shape[-1] != 3:
+        raise UserError(f"commands must have the shape (N, 3) or (T, N, 3), got {plan.shape}")
+    driver = make_driver(config, plan.shape[-2])
+    if plan.ndim == 2:
+        steps = max(1, round(seconds / driver.control_dt))
+        plan = np.broadcast_to(plan, (steps, *plan.shape))
+    state, moments = driver.reset(seed, plan[0], conditions), []
+    for command in plan:
+        action = policy(state.envs.obs.policy)
+        state, moment = driver.step(state, action, command)
+        moments.append(moment)
+    stacked = jax.tree.map(lambda *x: np.stack(x), *jax.device_get(moments))
+    return Recording(driver.task, driver.control_dt, driver.timestep, stacked)
+
+
+@lru_cache(maxsize=4)  # what costs seconds is the compilation, which belongs to the functions
+def make_driver(config: Config, num_envs: int) -> Driver:
+    """num_envs robots of a run's kind, ready to be driven; see `Driver`.
+
+    Raises:
+      UserError: the config cannot be used.
+    """
+    _allow_host_callbacks()
+    config = driving_config(config, num_envs)
+    task, physics = make_task(config)
+    if task.name == "joystick":
+        physics = servo.make(physics.model, physics.substeps, physics.fields)
+    told = told_task(config, task, physics)
+    every = max(1, round(PUSH_EVERY_S / physics.control_dt))
+
+    def start(key: Array, command: Array, world: World) -> DriveState:
+        key, key_envs, key_delay = jax.random.split(key, 3)
+        drawn = jax.random.uniform(key_delay, (num_envs,)) * (world.delay + 1.0)
+        world = world._replace(delay=jnp.floor(jnp.minimum(drawn, world.delay)))
+        one = jax.vmap(lambda k, c, w: episode.reset(told(c, w), k))
+        envs = one(jax.random.split(key_envs, num_envs), command, world)
+        return DriveState(envs, world, key, jnp.zeros((), jnp.int32))
+
+    def step(state: DriveState, action: Array, command: Array) -> tuple[DriveState, Moment]:
+        key, key_step, key_push = jax.random.split(state.key, 3)
+        due = (state.steps > 0) & (state.steps % every == 0)
+        envs, world = state.envs, state.world
+        if task.name == "joystick":
+            envs = _push(envs, world.push_speed * due, key_push)
+        one = jax.vmap(lambda s, a, c, w, k: episode.step(told(c, w), physics, s, a, k))
+        envs, moved = one(envs, action, command, world, jax.random.split(key_step, num_envs))
+        qpos, qvel = envs.physics.qpos, envs.physics.qvel
+        moment = Moment(qpos, qvel, command, moved.terminated, moved.reward, moved.diagnostics)
+        return DriveState(envs, world, key, state.steps + 1), moment
+
+    start_jit, step_jit = jax.jit(start), jax.jit(step)
+
+    def reset(
+        seed: int, command: Any, conditions: Conditions | Sequence[Conditions] = CALM
+    ) -> DriveState:
+        world = make_worlds(conditions, num_envs, physics)
+        return start_jit(make_key(seed), jnp.asarray(command, jnp.float32), world)
+
+    return Driver(
+        task.name,
+        num_envs,
+        physics.control_dt,
+        float(physics.model.opt.timestep),
+        reset,
+        lambda state, action, command: step_jit(
+            state, jnp.asarray(action, jnp.float32), jnp.asarray(command, jnp.float32)
+        ),
+    )
+
+
+def _push(envs: Any, speed: Array, key: Array) -> Any:
+    """Change horizontal velocities by speed [N] m/s in random directions. Consumes key."""
+    physics = envs.physics
+    angle = jax.random.uniform(key, physics.time.shape, maxval=2.0 * jnp.pi)
+    kick = speed[:, None] * jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=-1)
+    return envs._replace(physics=physics._replace(qvel=physics.qvel.at[:, :2].add(kick)))
+
+
+def _allow_host_callbacks() -> None:
+    """XLA's CPU client must run inline where a program calls back into Python."""
+    xla.configure(fraction=None, cache_dir=None, platform="cpu", host_callback=True)
+    xla.apply_pending()

@@ -1,0 +1,90 @@
+"""TensorBoard files, one step per iteration.
+
+tensorboardX's SummaryWriter hands events to a thread through a bounded queue; on a full disk that
+thread dies and the run then waits for it for ever. Its EventsWriter, used here, writes in place.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from jaxrl_hw.loggers.notice import Warn, log_warning
+from jaxrl_hw.loggers.plain import plain
+
+_FLUSH_S = 30.0
+
+
+class TensorBoardLog:
+    """Scalars by name. What fails is told once to `warn`, then nothing more is written.
+
+    purge_step: the first iteration that will be written, on resume: TensorBoard then forgets what
+        earlier sessions wrote from there on.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        enabled: bool = True,
+        *,
+        purge_step: int | None = None,
+        warn: Warn = log_warning,
+    ) -> None:
+        self._directory = Path(directory)
+        self._enabled = enabled
+        self._purge_step = purge_step
+        self._warn = warn
+        self._writer: Any = None
+        self._flushed_at = 0.0
+
+    def append(self, iteration: int, row: Mapping[str, Any]) -> None:
+        """Write the numbers of a row; what is not a number is left out. Never raises."""
+        if self._enabled:
+            self._guarded(lambda: self._write(iteration, row))
+
+    def close(self) -> None:
+        """Flush and close the file. Never raises."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            self._guarded(writer.close)
+        self._enabled = False
+
+    def _guarded(self, action: Callable[[], Any]) -> None:
+        try:
+            action()
+        except Exception as error:  # a plot is never worth a run
+            self._enabled, self._writer = False, None
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            self._warn(f"no more TensorBoard files in {self._directory}: {reason}")
+
+    def _write(self, iteration: int, row: Mapping[str, Any]) -> None:
+        from tensorboardX.proto.event_pb2 import Event, SessionLog
+        from tensorboardX.proto.summary_pb2 import Summary
+
+        now = time.time()
+        if self._writer is None:
+            self._writer = self._open()
+            if self._purge_step is not None:
+                start = SessionLog(status=SessionLog.START)
+                step = self._purge_step
+                self._writer.write_event(Event(wall_time=now, step=step, session_log=start))
+        numbers = {name: plain(value) for name, value in row.items() if name != "iteration"}
+        values = [
+            Summary.Value(tag=name, simple_value=float(value))
+            for name, value in numbers.items()
+            if isinstance(value, (int, float))
+        ]
+        event = Event(wall_time=now, step=int(iteration), summary=Summary(value=values))
+        self._writer.write_event(event)
+        if now - self._flushed_at >= _FLUSH_S:
+            self._writer.flush()
+            self._flushed_at = now
+
+    def _open(self) -> Any:
+        from tensorboardX.event_file_writer import EventsWriter
+
+        self._directory.mkdir(parents=True, exist_ok=True)
+        return EventsWriter(str(self._directory / "events"))

@@ -1,0 +1,1 @@
+"""What a run will do and use, settled before anything heavy is imported."""

@@ -1,0 +1,92 @@
+"""What a run keeps on disk: which checkpoints, how much room they need, and where the mirror is."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jaxrl_hw.checkpointing.run_dir import RunDir
+from jaxrl_hw.config.schema import Config
+from jaxrl_hw.errors import UserError
+from jaxrl_hw.planning import memory_model
+
+
+class Storage(NamedTuple):
+    """The disk that a run will need."""
+
+    checkpoint_bytes: int
+    """Expected of one checkpoint."""
+    kept: int
+    """Checkpoints on disk at the goal, at most."""
+    free_bytes: int | None
+    """On the run folder's disk; None where nobody knows."""
+
+    @property
+    def total_bytes(self) -> int:
+        return self.checkpoint_bytes * self.kept
+
+    @property
+    def is_tight(self) -> bool:
+        """Whether the room does not do, with the one checkpoint that is being written."""
+        needed = self.total_bytes + self.checkpoint_bytes
+        return self.free_bytes is not None and self.free_bytes < needed
+
+    def to_dict(self) -> dict[str, Any]:
+        """For plan.json."""
+        return {**self._asdict(), "total_bytes": self.total_bytes}
+
+
+def storage(config: Config, num_envs: int, folder: Path) -> Storage:
+    """The disk that a run in `folder` will need."""
+    size = memory_model.checkpoint_bytes(config, num_envs)
+    return Storage(size, _kept(config), _free(folder))
+
+
+def is_saved(config: Config, iteration: int) -> bool:
+    """Whether an iteration before the goal gets a checkpoint."""
+    return iteration % config.save_every == 0 or is_permanent(config, iteration)
+
+
+def is_permanent(config: Config, iteration: int) -> bool:
+    """Whether an iteration's checkpoint stays for good."""
+    return config.keep_every > 0 and iteration % config.keep_every == 0
+
+
+def mirror_of(mirror: str, folder: Path) -> RunDir | None:
+    """The folder of a run in the mirror, None without a mirror.
+
+    Raises:
+      UserError: the mirror is a file, or the run's own folder.
+    """
+    if not mirror:
+        return None
+    place = Path(mirror).expanduser()
+    if place.is_file():
+        raise UserError(f"--mirror must be a folder, but {place} is a file; choose another")
+    copy = place / folder.resolve().name
+    if copy.resolve() == folder.resolve():
+        raise UserError(
+            f"--mirror {place} would copy {folder} onto itself; choose a folder on another disk"
+        )
+    return RunDir(copy)
+
+
+def _kept(config: Config) -> int:
+    """How many checkpoints there are at the goal, at most."""
+    goal, every, permanent = config.iterations, config.save_every, 0
+    saved = goal // every
+    if config.keep_every:
+        permanent = goal // config.keep_every
+        saved += permanent - goal // math.lcm(every, config.keep_every)
+    saved += not is_saved(config, goal)  # the goal's own is always saved
+    return permanent + min(saved - permanent, config.keep + 1)  # the latest, and the best
+
+
+def _free(folder: Path) -> int | None:
+    place = next((p for p in (folder, *folder.absolute().parents) if p.exists()), None)
+    try:
+        return None if place is None else shutil.disk_usage(place).free
+    except OSError:
+        return None

@@ -1,0 +1,186 @@
+"""The plan of a run as a value: what it will do and use, for people and for plan.json."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from jaxrl_hw.checkpointing.run_dir import RunDir
+from jaxrl_hw.config import validation
+from jaxrl_hw.config.schema import Config
+from jaxrl_hw.config.units import parse_memory
+from jaxrl_hw.envs.robots import get_robot
+from jaxrl_hw.hardware import profiles
+from jaxrl_hw.hardware.detect import Hardware
+from jaxrl_hw.hardware.sizing import Sizing
+from jaxrl_hw.hardware.xla import Setting
+from jaxrl_hw.loggers import formats
+from jaxrl_hw.planning.continuation import RESUME_WORDS
+from jaxrl_hw.planning.disk_space import Storage, mirror_of
+from jaxrl_hw.planning.memory_model import STARTING, Footprint
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run will do and use."""
+
+    config: Config
+    """The config with every "auto" settled."""
+    hardware: Hardware
+    folder: Path
+    sizing: Sizing
+    memory: dict[str, int]
+    """Expected bytes, item by item; their sum is `sizing.expected_bytes`."""
+    footprint: Footprint
+    """Where they are from, and what other numbers of environments would take."""
+    xla: tuple[Setting, ...]
+    iterations_done: int
+    """Of the run that is continued; 0 for a new one."""
+    warnings: tuple[str, ...]
+    storage: Storage
+    source: Path
+    """Where the run that is continued is: its folder, or the mirror that it is copied back from."""
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The plan as names and values, for people."""
+        c, h = self.config, self.hardware
+        samples = int(c.num_envs) * c.ppo.unroll
+        free = formats.size(h.memory_free) if h.memory_free else "unknown"
+        task = get_robot(c.robot).task if c.task == "auto" else c.task
+        goal = f"iteration {c.iterations:,}"
+        limit = f", stopping after {c.time_limit}" if c.time_limit else ""
+        return [
+            ("robot", f"{c.robot}, {task} task, {c.algo}, preset {c.preset}, seed {c.seed}"),
+            ("hardware", f"{h.name}, {h.cores} cores, {free} free ({h.memory_source})"),
+            ("physics", _engine_note(c, h)),
+            ("environments", f"{c.num_envs:,}: {'; '.join(self.sizing.reasons)}"),
+            (
+                "batch",
+                f"{c.num_envs:,} envs x {c.ppo.unroll} steps = {samples:,} samples; "
+                f"{c.ppo.epochs} epochs x {c.ppo.minibatches} minibatches of "
+                f"{samples // c.ppo.minibatches:,}",
+            ),
+            (
+                "networks",
+                f"policy {'-'.join(map(str, c.net.policy))}, "
+                f"value {'-'.join(map(str, c.net.value))}, {self._precision()}",
+            ),
+            ("memory", self._memory()),
+            ("speed", self._speed()),
+            ("XLA", ", ".join(f"{s.name}={_home(s.value)} ({s.origin})" for s in self._told())),
+            ("run folder", str(self.folder)),
+            ("checkpoints", self._kept()),
+            *([("mirror", str(mirror.path))] if (mirror := self.mirror) else []),
+            ("start", self._start()),
+            ("goal", goal + limit),
+        ]
+
+    def resized(self, config: Config) -> Plan:
+        """The same plan with another number of environments, or of minibatches."""
+        number = int(config.num_envs)
+        items = self.footprint.items(number)
+        size = self.sizing._replace(num_envs=number, expected_bytes=sum(items.values()))
+        return replace(self, config=config, sizing=size, memory=items)
+
+    def weighed(self, held: int) -> Plan:
+        """The same plan by what the process really holds: what compiling leaves behind differs by
+        tens of megabytes, most of all where the program came from the compilation cache.
+
+        held: bytes, of a process on a CPU that has compiled the program and has the first state.
+        """
+        learner = ("networks", "optimizer", "normalizer")  # each is there once, and counted twice
+        there = sum(self.memory[name] for name in learner) // 2 + self.memory["environments"]
+        memory = {**self.memory, "libraries": max(0, held - there) + STARTING}
+        size = self.sizing._replace(expected_bytes=sum(memory.values()))
+        return replace(self, memory=memory, sizing=size)
+
+    @property
+    def most_bytes(self) -> int | None:
+        """The most that the run may use: the user's limit, else what was free; None if unknown."""
+        limit = parse_memory(self.config.memory_limit)
+        known = [value for value in (limit, self.hardware.memory_free) if value]
+        return min(known, default=None)
+
+    @property
+    def mirror(self) -> RunDir | None:
+        """The run's folder in the mirror, None without a mirror."""
+        return mirror_of(self.config.mirror, self.folder)
+
+    def _kept(self) -> str:
+        c, s = self.config, self.storage
+        every = f", one every {c.keep_every:,} iterations" if c.keep_every else ""
+        free = f"; {formats.size(s.free_bytes)} free" if s.free_bytes is not None else ""
+        return (
+            f"{formats.size(s.checkpoint_bytes)} each, up to {s.kept:,} kept (the last {c.keep}, "
+            f"the best{every}): {formats.size(s.total_bytes)}{free}"
+        )
+
+    def _precision(self) -> str:
+        h, precision = self.hardware, self.config.precision
+        if precision == "float32" and profiles.of(h.platform, h.name, h.memory_total).tf32:
+            return "float32 (matrix products of the networks in TF32, physics in full)"
+        return precision
+
+    def _memory(self) -> str:
+        parts = ", ".join(f"{k} {formats.size(v)}" for k, v in self.memory.items() if v)
+        compiling = self.footprint.compiling
+        before = f"; while compiling {formats.size(compiling)}" if compiling else ""
+        total = formats.size(self.sizing.expected_bytes)
+        return f"{total} expected ({self.footprint.source}): {parts}{before}"
+
+    def _speed(self) -> str:
+        rate = self.footprint.rates.get(int(self.config.num_envs))
+        if rate is None:
+            return "not known before a run with this many environments; plan --probe measures it"
+        return f"{rate:,.0f} env steps/s expected, as measured here before"
+
+    def _told(self) -> list[Setting]:
+        """The settings that bear on memory and speed."""
+        return [s for s in self.xla if not s.name.startswith(("TF_", "JAX_PERSISTENT"))]
+
+    def _start(self) -> str:
+        if self.iterations_done:
+            copied = f", copied back from {self.source}" if self.source != self.folder else ""
+            return f"continues after iteration {self.iterations_done:,}{copied}"
+        if self.config.resume not in RESUME_WORDS:
+            return f"new run, from {self.config.resume}"
+        if self.config.init_from:
+            return f"new run, its policy from {self.config.init_from}"
+        if self.config.resume == "never" and RunDir(self.folder).newest_checkpoint():
+            return f"new run; the one in {self.folder} is moved aside"
+        return "new run"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For plan.json."""
+        h = self.hardware
+        return {
+            "hardware": {name: getattr(h, name) for name in h.__dataclass_fields__},
+            "config": validation.to_dict(self.config),
+            "num_envs": self.config.num_envs,
+            "reasons": list(self.sizing.reasons),
+            "budget_bytes": self.sizing.budget_bytes,
+            "disk": self.storage.to_dict(),
+            "predicted_bytes": {**self.memory, "total": self.sizing.expected_bytes},
+            "predicted_from": self.footprint.source,
+            "predicted_compile_bytes": self.footprint.compiling or None,
+            "expected_env_steps_per_s": self.footprint.rates.get(int(self.config.num_envs)),
+            "candidates": [candidate._asdict() for candidate in self.sizing.candidates],
+            "xla": [setting._asdict() for setting in self.xla],
+            "warnings": list(self.warnings),
+        }
+
+
+def _home(text: str) -> str:
+    """A path as people write it."""
+    return text.replace(str(Path.home()), "~", 1)
+
+
+def _engine_note(config: Config, hardware: Hardware) -> str:
+    robot = get_robot(config.robot)
+    timestep = config.timestep or robot.timestep
+    where = f"MJX on the {hardware.platform}"
+    if config.physics == "native":
+        where = f"MuJoCo's C engine on {config.threads or hardware.cores} CPU threads"
+    steps = f"{round(robot.control_dt / timestep)} steps of {1000 * timestep:g} ms"
+    return f"{config.physics}: {where}, {steps} per action"

@@ -1,0 +1,179 @@
+"""A run's plan is made: everything settled before anything heavy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from jaxrl_hw.config import validation
+from jaxrl_hw.config.resolve import run_folder
+from jaxrl_hw.config.schema import Config
+from jaxrl_hw.config.units import parse_memory
+from jaxrl_hw.errors import UserError
+from jaxrl_hw.hardware import budget, profiles, sizing, xla
+from jaxrl_hw.hardware.detect import Hardware, detect, refine
+from jaxrl_hw.loggers import formats
+from jaxrl_hw.planning import memory_model
+from jaxrl_hw.planning.continuation import continued
+from jaxrl_hw.planning.disk_space import Storage, storage
+from jaxrl_hw.planning.plan import Plan
+
+BOUNDS = {"cpu": (64, 4096), "gpu": (512, 4096), "tpu": (512, 4096)}
+"""Environments tried by `auto`, least and most, by platform."""
+
+
+def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
+    """Settle a config for this machine. Does not import jax; sets XLA's variables before it is.
+
+    Args:
+      config: as asked for.
+      hardware: what to plan for; None looks at this machine.
+
+    Raises:
+      UserError: a value that cannot be used, a number of environments that does not fit or divide,
+        a run folder that cannot be continued.
+    """
+    config = validation.check(config)
+    if hardware is None:
+        # a device that is open already knows its own memory best; opening one here would be too
+        # early, before XLA's variables are set
+        hardware = refine(detect()) if xla.backend_running() else detect()
+    notes = list(hardware.notes)
+    config = replace(config, physics=_engine(config.physics, hardware.platform))
+    notes += _platform_notes(config, hardware)
+    folder = run_folder(config)
+    auto = config.num_envs == "auto"
+    config, done, source, more = continued(config, folder, hardware.name)
+    notes += more
+    memory, chosen, more = _sized(config, hardware, may_choose=auto)
+    notes += more
+    config = replace(config, num_envs=chosen.num_envs)
+    applied = xla.configure(
+        fraction=_reserved(config, hardware, chosen.budget_bytes),
+        ceiling=_ceiling(config, hardware),
+        cache_dir=None,
+        platform=hardware.platform,
+        host_callback=config.physics == "native",
+        deterministic=config.deterministic,
+    )
+    late = [s.name for s in applied if s.origin == "too late"]
+    if late:
+        notes.append(f"jax was already imported: {', '.join(late)} cannot be set any more")
+    disk = storage(config, chosen.num_envs, folder)
+    notes += _disk_notes(config, disk, folder)
+    return Plan(
+        config=config,
+        hardware=hardware,
+        folder=folder,
+        sizing=chosen,
+        memory=memory.items(chosen.num_envs),
+        footprint=memory,
+        xla=tuple(applied),
+        iterations_done=done,
+        warnings=tuple(notes),
+        storage=disk,
+        source=source,
+    )
+
+
+def _engine(asked: str, platform: str) -> str:
+    if asked != "auto":
+        return asked
+    return "native" if platform == "cpu" else "mjx"
+
+
+def _platform_notes(config: Config, hardware: Hardware) -> list[str]:
+    notes, platform = [], hardware.platform
+    profile = profiles.of(platform, hardware.name, hardware.memory_total)
+    if config.precision == "bfloat16" and not profile.bfloat16:
+        notes.append(f"the {hardware.name} has no bfloat16 units: --precision float32 is faster")
+    if config.physics == "mjx" and platform == "cpu":
+        notes.append("MJX runs on the CPU here, many times slower than --physics native")
+    if config.deterministic and platform == "cpu":
+        notes.append("--deterministic: nothing to set, a run on a CPU repeats to the bit as it is")
+    if config.deterministic and platform == "gpu":
+        notes.append(
+            "--deterministic: sums that are scattered over threads are done in one order, which is "
+            "slower; by how much has not been measured on a GPU yet"
+        )
+    return notes
+
+
+def _disk_notes(config: Config, disk: Storage, folder: Path) -> list[str]:
+    notes = []
+    if disk.is_tight:
+        notes.append(
+            f"the checkpoints will need {formats.size(disk.total_bytes)}, and "
+            f"{formats.size(disk.free_bytes)} is free in {folder}; use a lower --keep"
+        )
+    mirror = Path(config.mirror).expanduser()
+    if config.mirror and not mirror.is_dir() and not mirror.parent.is_dir():
+        notes.append(f"--mirror {mirror}: {mirror.parent} is not there (is the drive mounted?)")
+    return notes
+
+
+def _reserved(config: Config, hardware: Hardware, budget: int | None) -> float | None:
+    """The share of the card taken at once, where the user named one: no more than is free."""
+    if not isinstance(config.mem_fraction, float):
+        return None
+    if budget is None or not hardware.memory_total:
+        return config.mem_fraction
+    return min(config.mem_fraction, budget / hardware.memory_total)
+
+
+def _ceiling(config: Config, hardware: Hardware) -> float | None:
+    """The share of the card that the pool may grow to: what is free beside other programs."""
+    free, total = hardware.memory_free, hardware.memory_total
+    if not free or not total:
+        return None
+    limit = parse_memory(config.memory_limit)
+    usable = budget.MOST * free
+    return (usable if limit is None else min(usable, limit)) / total
+
+
+def _sized(
+    config: Config, hardware: Hardware, may_choose: bool
+) -> tuple[memory_model.Footprint, sizing.Sizing, tuple[str, ...]]:
+    """What a config needs, and its number of environments: a run's own as long as it fits."""
+    memory = memory_model.need(config, hardware)
+    own = may_choose and config.num_envs != "auto"
+    try:
+        chosen = _size(config, hardware, memory)
+    except UserError:
+        if not own:
+            raise
+    else:
+        if own:
+            chosen = chosen._replace(reasons=("as the run has it", *chosen.reasons[1:]))
+        return memory, chosen, ()
+    anew = replace(config, num_envs="auto")
+    memory = memory_model.need(anew, hardware)
+    chosen = _size(anew, hardware, memory)
+    note = (
+        f"the run's {config.num_envs:,} environments do not fit any more: it goes on with "
+        f"{chosen.num_envs:,} made anew, no longer the same to the last bit"
+    )
+    return memory, chosen, (note,)
+
+
+def _size(config: Config, hardware: Hardware, memory: memory_model.Footprint) -> sizing.Sizing:
+    step = sizing.granularity_of(config.ppo.unroll, config.ppo.minibatches)
+    limits = budget.Limits(config.mem_fraction, parse_memory(config.memory_limit), config.max_envs)
+    if isinstance(config.num_envs, int):
+        sizing.check_divisible(config.num_envs, config.ppo.unroll, config.ppo.minibatches)
+        return sizing.check_num_envs(
+            config.num_envs,
+            hardware,
+            need=memory.total,
+            granularity=step,
+            limits=limits,
+            rates=memory.rates,
+        )
+    return sizing.choose_num_envs(
+        hardware,
+        need=memory.total,
+        granularity=step,
+        bounds=BOUNDS[hardware.platform],
+        limits=limits,
+        rates=memory.rates,
+    )

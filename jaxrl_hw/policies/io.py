@@ -1,0 +1,138 @@
+"""policy.npz: a portable policy on disk, read back only if it is whole and makes sense."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxrl_hw.checkpointing.atomic import write_bytes
+from jaxrl_hw.errors import UserError, suggest
+from jaxrl_hw.policies.portable import FORMAT, PortablePolicy
+from jaxrl_hw.policies.run_policy import ACTIVATIONS
+from jaxrl_hw.types import no_phase_mask
+
+_ARRAYS = ("motion", "clock", "mean", "scale", "clip", "seen", "log_std", "kernel0", "bias0")
+_KINDS = {
+    "robot": str,
+    "task": str,
+    "algo": str,
+    "iteration": int,
+    "activation": str,
+    "config": dict,
+    "versions": dict,
+}
+
+
+def save_policy(policy: PortablePolicy, path: Path) -> None:
+    """Write policy.npz whole or not at all. Raises RunError where the disk refuses."""
+    buffer = io.BytesIO()
+    # no pickle anywhere: the description is a JSON string
+    np.savez(buffer, meta=np.array(json.dumps(policy.meta)), **policy.arrays())  # type: ignore[arg-type]
+    write_bytes(path, buffer.getvalue())
+
+
+def load_policy(path: Path) -> PortablePolicy:
+    """Read a policy file.
+
+    Raises:
+      UserError: no such file, a damaged one, one of another program, or of a newer format.
+    """
+    path = path.expanduser()
+    if not path.is_file():
+        state = "is a folder" if path.is_dir() else "does not exist"
+        hint = suggest(path.name, _neighbours(path)) or "; a policy is a file that ends in .npz"
+        raise UserError(f"no policy in {path}: it {state}{hint}")
+    arrays = _read(path)
+    meta = _meta(arrays, path)
+    if meta["format"] == 1 and "mean" in arrays:  # from before policies could pause
+        arrays |= no_phase_mask(arrays["mean"].size)._asdict()
+    if meta["format"] == 2 and "calm" in arrays:
+        arrays["motion"] = np.diagflat(arrays.pop("calm"))
+    meta["format"] = FORMAT  # that of the arrays now, and of the file that is written of them
+    count = max(sum(name.startswith(kind) for name in arrays) for kind in ("kernel", "bias"))
+    wanted = [*_ARRAYS, *(f"{kind}{i}" for i in range(count) for kind in ("kernel", "bias"))]
+    missing = [name for name in dict.fromkeys(wanted) if name not in arrays]
+    missing += [
+        f"meta.{key}" for key, kind in _KINDS.items() if not isinstance(meta.get(key), kind)
+    ]
+    if missing:
+        raise _foreign(path, f"it lacks {', '.join(missing[:4])}")
+    _check(arrays, count, meta["activation"], path)
+    return PortablePolicy(
+        arrays["motion"],
+        arrays["clock"],
+        arrays["mean"],
+        arrays["scale"],
+        float(arrays["clip"]),
+        float(arrays["seen"]),
+        tuple(arrays[f"kernel{i}"] for i in range(count)),
+        tuple(arrays[f"bias{i}"] for i in range(count)),
+        arrays["log_std"],
+        meta,
+    )
+
+
+def _neighbours(path: Path) -> list[str]:
+    return [p.name for p in path.parent.glob("*.npz")] if path.parent.is_dir() else []
+
+
+def _read(path: Path) -> dict[str, np.ndarray]:
+    try:
+        if not zipfile.is_zipfile(path):
+            raise ValueError("it is no .npz archive")
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except Exception as error:  # a damaged archive fails in every way there is
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        what = f"{path} is damaged or no policy file ({reason})"
+        raise UserError(f"{what}; make it again with python -m jaxrl_hw.export") from error
+
+
+def _meta(arrays: dict[str, np.ndarray], path: Path) -> dict[str, Any]:
+    """The description, if this version understands it."""
+    if "meta" not in arrays:
+        raise _foreign(path, "it lacks meta")
+    try:
+        meta = json.loads(str(arrays.pop("meta")))
+        number = int(meta["format"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise _foreign(path, "its description has no format number") from error
+    if not 1 <= number <= FORMAT:
+        raise UserError(
+            f"{path} has format {number}, this version reads formats 1 to {FORMAT}: "
+            "use the version of jaxrl_hw that wrote it, or a newer one"
+        )
+    return dict(meta)
+
+
+def _foreign(path: Path, reason: str) -> UserError:
+    return UserError(
+        f"{path} is not a policy of this library: {reason}; python -m jaxrl_hw.export makes one"
+    )
+
+
+def _check(arrays: dict[str, np.ndarray], count: int, activation: Any, path: Path) -> None:
+    """Refuse sizes that do not fit together, and numbers that are none."""
+    if activation not in ACTIVATIONS:
+        raise _foreign(path, f'its activation is "{activation}"')
+    if not all(np.issubdtype(array.dtype, np.floating) for array in arrays.values()):
+        raise _foreign(path, "its arrays are not floating-point numbers")
+    shapes = [arrays[f"kernel{i}"].shape for i in range(count)]
+    sizes = [arrays["mean"].size, *(arrays[f"bias{i}"].size for i in range(count))]
+    flat: dict[str, tuple[int, ...]] = {"clip": (), "seen": ()}
+    flat |= {name: (sizes[i + 1],) for i, name in enumerate(f"bias{i}" for i in range(count))}
+    flat |= dict.fromkeys(("clock", "mean", "scale"), (sizes[0],))
+    flat |= {"log_std": (sizes[-1],)}
+    flat |= {"motion": (sizes[0], max((1, *arrays["motion"].shape[1:])))}
+    if shapes != list(pairwise(sizes)) or any(arrays[k].shape != v for k, v in flat.items()):
+        raise _foreign(path, f"its layers do not fit together: {shapes}")
+    if not all(np.isfinite(array).all() for array in arrays.values()):
+        raise UserError(f"{path} holds numbers that are not finite; export it again")
+    if not (arrays["scale"] > 0).all():
+        raise UserError(f"{path} holds scales that are not above 0; export it again")

@@ -1,0 +1,97 @@
+"""What the numbers of a policy mean: all that a robot's program must know to run it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from jaxrl_hw import __version__
+from jaxrl_hw.checkpointing.provenance import package_versions
+from jaxrl_hw.config import validation
+from jaxrl_hw.config.schema import Config
+from jaxrl_hw.envs.robots import RobotSpec, get_robot
+from jaxrl_hw.envs.tasks.joystick import observations
+from jaxrl_hw.envs.tasks.joystick.layout import legged_layout
+from jaxrl_hw.loggers.plain import plain
+from jaxrl_hw.policies.portable import FORMAT
+
+_PERSONAL: dict[str, Any] = {"run_dir": "", "resume": "auto", "time_limit": "", "init_from": ""}
+"""Settings that say where and for how long one run was made, and nothing of its policy."""
+
+
+def portable_config(config: Config) -> Config:
+    """The config without folders and limits of the machine that it ran on."""
+    return replace(config, **_PERSONAL)
+
+
+def describe(config: Config, iteration: int, env_steps: int) -> dict[str, Any]:
+    """The description that a policy file carries, as JSON has it.
+
+    Always: format, robot, task, algo, activation, iteration, env_steps, joint_names (in the order
+    of the actions), action_scale, control_rate (Hz), versions, config. For the joystick task also
+    default_pose (rad; a joint's target is default_pose + action_scale * action), kp (N m/rad), kd
+    (N m s/rad), torque_limit (N m, null where there is none), gait_period (s), commands (the
+    ranges trained for: m/s, m/s, rad/s) and observation: its parts in order, each with its size,
+    unit and the scale it is multiplied by.
+
+    Raises:
+      UserError: unknown robot, or a model that its task cannot use.
+    """
+    robot = get_robot(config.robot)
+    task = robot.task if config.task == "auto" else config.task
+    model = robot.load(visuals=False)
+    joints = [model.joint(int(i)).name for i in np.asarray(model.actuator_trnid)[:, 0]]
+    meta = {
+        "format": FORMAT,
+        "robot": config.robot,
+        "task": task,
+        "algo": config.algo,
+        "activation": config.net.activation,
+        "iteration": iteration,
+        "env_steps": env_steps,
+        "joint_names": joints,
+        "action_scale": list(robot.action_scale),
+        "control_rate": round(1.0 / robot.control_dt, 6),
+    }
+    if task == "joystick":
+        meta |= _walking(config, robot, model)
+    versions = package_versions() | {"jaxrl_hw": __version__}
+    meta |= {"versions": versions, "config": validation.to_dict(portable_config(config))}
+    return dict(plain(meta))
+
+
+def _walking(config: Config, robot: RobotSpec, model: mujoco.MjModel) -> dict[str, Any]:
+    body = legged_layout(model, robot.feet, robot.soft_limit)
+    trained = config.joystick
+    return {
+        "default_pose": _rounded(body.home),
+        "kp": _rounded(body.kp),
+        "kd": _rounded(body.kd),
+        "torque_limit": _rounded(body.torque_limit),
+        "gait_period": robot.gait_period,
+        "commands": {name: list(getattr(trained, name)) for name in ("vx", "vy", "yaw_rate")},
+        "observation": _observation(len(body.home)),
+    }
+
+
+def _observation(joints: int) -> list[dict[str, Any]]:
+    """The parts of `envs.observations.policy_entries`, in its order."""
+    gyro, rate = observations.GYRO_SCALE, observations.JOINT_VELOCITY_SCALE
+    command = observations.COMMAND_SCALE.tolist()
+    return [
+        {"name": "gyro", "size": 3, "scale": gyro, "unit": "rad/s, base frame"},
+        {"name": "gravity", "size": 3, "scale": 1.0, "unit": "unit vector, base frame"},
+        {"name": "command", "size": 3, "scale": command, "unit": "m/s, m/s, rad/s, base frame"},
+        {"name": "joint_position", "size": joints, "scale": 1.0, "unit": "rad, from default_pose"},
+        {"name": "joint_velocity", "size": joints, "scale": rate, "unit": "rad/s"},
+        {"name": "last_action", "size": joints, "scale": 1.0, "unit": "as the policy gave it"},
+        {"name": "phase", "size": 2, "scale": 1.0, "unit": "sin and cos of 2 pi t / gait_period"},
+    ]
+
+
+def _rounded(values: np.ndarray) -> list[float]:
+    """float32 as the decimal numbers they were written as."""
+    return [float(str(np.float32(x))) for x in values]

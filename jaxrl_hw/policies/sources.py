@@ -1,0 +1,77 @@
+"""Policies by what a user calls them: zoo:NAME, or the path of a policy.npz. Never imports jax."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from jaxrl_hw.algos.networks.settings import NetConfig
+from jaxrl_hw.checkpointing.run_dir import RunDir, is_run_folder
+from jaxrl_hw.config import migrations, validation
+from jaxrl_hw.config.presets import preset_config
+from jaxrl_hw.config.saved import read_settings
+from jaxrl_hw.config.schema import Config
+from jaxrl_hw.errors import UserError
+from jaxrl_hw.policies import zoo
+from jaxrl_hw.policies.io import load_policy
+from jaxrl_hw.policies.portable import PortablePolicy
+
+ZOO = "zoo:"
+
+
+def open_policy(source: str) -> PortablePolicy:
+    """The policy that `source` names: zoo:NAME or a file.
+
+    Raises:
+      UserError: there is none of that name, or the file cannot be used.
+    """
+    if source.startswith(ZOO):
+        return load_policy(zoo.entry(source.removeprefix(ZOO)).policy)
+    return load_policy(Path(source))
+
+
+def name_of(source: str) -> str:
+    """A short name for what is made from a policy: the zoo's, or the file's without its ending."""
+    return source.removeprefix(ZOO) if source.startswith(ZOO) else Path(source).stem
+
+
+def config_of(policy: PortablePolicy, source: str) -> Config:
+    """The config that a policy was trained with, from its description.
+
+    Raises:
+      UserError: its robot is not known here, or its settings are of another version.
+    """
+    saved = migrations.as_now(policy.meta["config"])
+    return validation.from_dict(saved, preset_config(policy.meta["robot"]), source)
+
+
+class Origin(NamedTuple):
+    """What `--init-from` names, as far as it can be told without loading jax."""
+
+    net: NetConfig
+    iteration: int
+
+
+def origin_of(source: str) -> Origin:
+    """The networks and the iteration of what a new run is to start from.
+
+    Raises:
+      UserError: nothing of that name, a file that cannot be used, a run without a checkpoint.
+    """
+    if not is_run_folder(source):
+        if not source.startswith(ZOO) and not Path(source).expanduser().exists():
+            raise UserError(
+                f"--init-from must be zoo:NAME, a policy file (.npz) or the folder of a run; "
+                f"{source} does not exist"
+            )
+        policy = open_policy(source)
+        net = replace(config_of(policy, source).net, policy=policy.widths)
+        return Origin(replace(net, activation=policy.activation), int(policy.meta["iteration"]))
+    run = RunDir(Path(source).expanduser())
+    saved, iteration = read_settings(run), run.newest_checkpoint()
+    if saved is None or not iteration:
+        lacks = "config.json" if saved is None else "checkpoint yet"
+        raise UserError(f"--init-from {source} is no run to start from: it has no {lacks}")
+    base = preset_config(str(saved.get("robot", "g1")))
+    return Origin(validation.from_dict(saved, base, str(run.config_json)).net, iteration)

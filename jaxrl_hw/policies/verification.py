@@ -1,0 +1,102 @@
+"""Whether a file that was written does what the policy does: run it, and compare."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxrl_hw.policies.io import load_policy
+from jaxrl_hw.policies.portable import PortablePolicy
+
+COUNT = 1000
+"""Observations that every file is tried on."""
+TOLERANCE = 1e-5
+"""Largest difference that rounding in float32 explains: of an action, or as a fraction of one
+that is above 1."""
+
+Act = Callable[[np.ndarray], np.ndarray]
+
+
+class Runner(NamedTuple):
+    """A policy file as a function, and what runs it."""
+
+    act: Act  # [N, O] -> [N, A]
+    by: str
+
+
+def sample_observations(policy: PortablePolicy, count: int = COUNT, seed: int = 0) -> np.ndarray:
+    """Observations [count, O] spread as those in training; in every tenth, one entry is so far off
+    that it must be clipped, and in every tenth all is calm, where that makes a difference."""
+    rng = np.random.default_rng(seed)
+    unit = rng.standard_normal((count, policy.obs_size))
+    odd = np.arange(0, count, 10)
+    entry = rng.integers(policy.obs_size, size=len(odd))
+    unit[odd, entry] = 1.5 * policy.clip * rng.choice([-1.0, 1.0], size=len(odd))
+    seen = policy.mean + unit * policy.scale
+    seen[5::10, (policy.motion != 0.0).any(axis=1)] = 0.0
+    return np.asarray(seen, np.float32)
+
+
+def compare(runner: Runner, observations: np.ndarray, expected: np.ndarray) -> tuple[float, bool]:
+    """A file's actions against those expected [N, A]: the largest difference, and whether all are
+    within `TOLERANCE`. Another shape, and what is no number, is infinitely far off."""
+    got = np.asarray(runner.act(observations))
+    if got.shape != expected.shape:
+        return float("inf"), False
+    off = np.nan_to_num(np.abs(got - expected), nan=np.inf)
+    return float(off.max()), bool((off <= TOLERANCE * np.maximum(1.0, np.abs(expected))).all())
+
+
+def open_file(path: Path) -> Runner:
+    """The policy in a file of an export, by its name."""
+    return _OPENERS[path.name](path)
+
+
+def _npz(path: Path) -> Runner:
+    return Runner(load_policy(path), "NumPy")
+
+
+def _script(path: Path) -> Runner:
+    spec = importlib.util.spec_from_file_location("exported_run_policy", path)
+    module: Any = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    spec.loader.exec_module(module)  # type: ignore[union-attr]
+    return Runner(module.Policy(), "NumPy")
+
+
+def _onnx(path: Path) -> Runner:
+    try:
+        import onnxruntime
+    except ImportError:
+        from onnx.reference import ReferenceEvaluator
+
+        session: Any = ReferenceEvaluator(str(path))
+        return Runner(lambda obs: session.run(None, {"obs": obs})[0], "onnx's reference evaluator")
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    by = f"onnxruntime {metadata.version('onnxruntime')}"
+    return Runner(lambda obs: session.run(["action"], {"obs": obs})[0], by)
+
+
+def _torchscript(path: Path) -> Runner:
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        net = torch.jit.load(str(path))
+    return Runner(
+        lambda obs: np.asarray(net(torch.from_numpy(obs)).detach().numpy()),
+        f"torch {torch.__version__}",
+    )
+
+
+_OPENERS = {
+    "policy.npz": _npz,
+    "run_policy.py": _script,
+    "policy.onnx": _onnx,
+    "policy.pt": _torchscript,
+}

@@ -1,0 +1,1 @@
+"""One run: from a plan to its last checkpoint."""

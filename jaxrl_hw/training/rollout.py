@@ -1,0 +1,81 @@
+"""Collecting experience: the first half of a train step."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from jaxrl_hw.envs.episode import Transition
+from jaxrl_hw.envs.vector import Env, env_at
+from jaxrl_hw.types import Algorithm, Batch, Learner, Metrics
+
+
+class RolloutState(NamedTuple):
+    """Every environment, and what the metrics carry from one iteration to the next."""
+
+    envs: Any  # [N, ...]
+    episode_return: Array  # [] mean of the last iteration in which episodes ended; NaN before
+    episode_length: Array  # [] control steps, likewise
+
+
+def init_rollout(env: Env, key: Array) -> RolloutState:
+    """Fresh environments. Consumes key."""
+    nothing = jnp.full((), jnp.nan, jnp.float32)
+    return RolloutState(env.reset(key), nothing, nothing)
+
+
+def collect(
+    env: Env,
+    algorithm: Algorithm,
+    learner: Learner,
+    state: RolloutState,
+    key: Array,
+    iteration: Array | None = None,
+) -> tuple[RolloutState, Batch, Metrics]:
+    """Act in every environment for `algorithm.unroll` control steps. Consumes key.
+
+    iteration: int32 [], of the run; None: as at its start.
+    """
+    now = env_at(env, iteration)
+
+    def step(envs: Any, key: Array) -> tuple[Any, Any]:
+        key_act, key_step = jax.random.split(key)
+        obs = envs.obs
+        if now.pause is not None:
+            obs = obs._replace(policy=now.pause(obs.policy))
+        action, extras = algorithm.act(learner, obs, key_act)
+        after, moved = now.step(envs, action, key_step)
+        return after, (obs, action, extras, moved)
+
+    keys = jax.random.split(key, algorithm.unroll)
+    envs, (obs, action, extras, moved) = lax.scan(step, state.envs, keys)
+    batch = Batch(
+        obs, action, moved.reward, moved.next_obs, moved.terminated, moved.truncated, extras
+    )
+    after = _episode_means(state._replace(envs=envs), moved)
+    return after, batch, _metrics(after, moved)
+
+
+def _episode_means(state: RolloutState, moved: Transition) -> RolloutState:
+    """Means over the episodes that ended; the last ones stay where none did."""
+    ended = (moved.terminated | moved.truncated).sum()
+    count = jnp.maximum(ended, 1)
+    return state._replace(
+        episode_return=jnp.where(ended > 0, moved.ended_return.sum() / count, state.episode_return),
+        episode_length=jnp.where(ended > 0, moved.ended_length.sum() / count, state.episode_length),
+    )
+
+
+def _metrics(state: RolloutState, moved: Transition) -> Metrics:
+    metrics = {
+        "episode_return": state.episode_return,
+        "episode_length": state.episode_length,
+        "episodes_ended": (moved.terminated | moved.truncated).sum(),
+        "nonfinite_envs": moved.nonfinite.sum(),
+        "reward/total": moved.reward.mean(),
+    }
+    metrics |= {f"reward/{name}": value.mean() for name, value in moved.rewards.items()}
+    return metrics | {name: value.mean() for name, value in moved.diagnostics.items()}

@@ -1,0 +1,111 @@
+"""A run on disk or just trained: its metrics, its policy, its state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from jaxrl_hw.checkpointing.checkpoint import Checkpoints
+from jaxrl_hw.checkpointing.run_dir import RunDir
+from jaxrl_hw.config import validation
+from jaxrl_hw.config.factory import make_algorithm, make_env
+from jaxrl_hw.config.presets import preset_config
+from jaxrl_hw.config.saved import read_settings
+from jaxrl_hw.config.schema import Config
+from jaxrl_hw.envs.vector import Env, env_at
+from jaxrl_hw.errors import UserError
+from jaxrl_hw.loggers.jsonl import read_columns
+from jaxrl_hw.training.train_step import state_form
+from jaxrl_hw.types import Algorithm, TrainState
+
+
+@dataclass(frozen=True)
+class Run:
+    """What `fit` and `load_run` give back."""
+
+    config: Config
+    """With every "auto" settled."""
+    folder: Path
+    metrics: dict[str, list[Any]] = field(repr=False)
+    """metrics.jsonl as columns: one list per name, one entry per iteration."""
+    state: TrainState = field(repr=False)
+    policy: Callable[[Any], jax.Array] = field(repr=False)
+    """Policy observations [..., O] -> actions [..., A], without exploration noise."""
+    ended: str = ""
+    """Why training stopped: "goal", "early stop", "time limit", a signal's name, or "callback"."""
+
+    @property
+    def iteration(self) -> int:
+        """Iterations done."""
+        return int(self.state.iteration)
+
+
+def make_policy(env: Env, algorithm: Algorithm, state: TrainState) -> Callable[[Any], jax.Array]:
+    """The deterministic policy of a state, as a jitted function of observations [..., O]."""
+    learner, pause = state.learner, env_at(env, state.iteration).pause
+
+    @jax.jit
+    def act(learner: Any, obs: jax.Array) -> jax.Array:
+        action: jax.Array = algorithm.policy(learner, obs if pause is None else pause(obs))
+        return action
+
+    return lambda obs: act(learner, obs)
+
+
+def saved_config(folder: str | Path) -> Config:
+    """The config of a run folder.
+
+    Raises:
+      UserError: no run is there, or its config.json is damaged.
+    """
+    run = RunDir(folder)
+    saved = read_settings(run)
+    if saved is None:
+        raise UserError(f"no run in {run.path}: it has no config.json; train one first")
+    base = preset_config(str(saved.get("robot", "g1")))
+    return replace(validation.from_dict(saved, base, str(run.config_json)), run_dir=str(run.path))
+
+
+def saved_num_envs(source: Path) -> int | None:
+    """Environments of the run that a run, checkpoints or checkpoint folder belongs to."""
+    for folder in (source, source.parent, source.parent.parent):
+        if (folder / "config.json").is_file():
+            number = (read_settings(RunDir(folder)) or {}).get("num_envs")
+            return number if isinstance(number, int) else None
+    return None
+
+
+def form_for(config: Config, env: Env, algorithm: Algorithm, num_envs: int) -> TrainState:
+    """The form of a state of the same run with another number of environments."""
+    if num_envs == env.num_envs:
+        return state_form(env, algorithm)
+    other = replace(config, num_envs=num_envs)
+    then = make_env(other)
+    return state_form(then, make_algorithm(other, then))
+
+
+def load_run(folder: str | Path, iteration: int | None = None) -> Run:
+    """A run from its folder, at its newest whole checkpoint or the one named.
+
+    Raises:
+      UserError: no run, or no checkpoint yet, or none of that iteration.
+      RunError: every checkpoint is damaged.
+    """
+    run = RunDir(folder)
+    config = saved_config(folder)
+    env = make_env(config)
+    algorithm = make_algorithm(config, env)
+
+    def form(saved: dict[str, Any]) -> TrainState:
+        return form_for(config, env, algorithm, int(saved.get("num_envs", env.num_envs)))
+
+    with Checkpoints(run.checkpoints, keep=config.keep) as checkpoints:
+        found = checkpoints.restore(form, iteration)
+    if found is None:
+        raise UserError(f"no checkpoint in {run.path} yet: train it first")
+    metrics = read_columns(run.metrics_jsonl) if run.metrics_jsonl.exists() else {}
+    return Run(config, run.path, metrics, found[0], make_policy(env, algorithm, found[0]))

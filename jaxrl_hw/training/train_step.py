@@ -1,0 +1,159 @@
+"""The train step: collect, then update. The only one there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from jaxrl_hw.envs.vector import Env, make_key
+from jaxrl_hw.training.rollout import collect, init_rollout
+from jaxrl_hw.types import Algorithm, Batch, Learner, Metrics, TrainState
+
+TrainStep = Callable[[TrainState], tuple[TrainState, Metrics]]
+
+MILLION = 1_000_000
+
+
+def init_train_state(env: Env, algorithm: Algorithm, seed: int) -> TrainState:
+    """A run's first state: fresh parameters, fresh environments, nothing done."""
+    key, key_learner, key_envs = jax.random.split(make_key(seed), 3)
+    # run once, so compiled in a hurry: on a CPU the optimizer would take seconds to save nothing
+    quick: dict[str, str | bool] | None
+    quick = {"xla_backend_optimization_level": "0"} if jax.default_backend() == "cpu" else None
+    start = jax.jit(lambda key: init_rollout(env, key)).lower(key_envs).compile(quick)
+    return _first(jax.jit(algorithm.init)(key_learner), start(key_envs), key)
+
+
+def with_fresh_envs(state: TrainState, env: Env, algorithm: Algorithm, seed: int) -> TrainState:
+    """The same learner, counters and key with environments made anew.
+
+    seed: of the run; a state of another iteration gets other environments.
+    """
+    fresh = init_train_state(env, algorithm, seed + int(state.iteration))
+    return state._replace(env_state=fresh.env_state)
+
+
+def state_form(env: Env, algorithm: Algorithm) -> TrainState:
+    """The shapes and dtypes of a train state, without making one."""
+
+    def first() -> TrainState:
+        key, key_learner, key_envs = jax.random.split(make_key(0), 3)
+        return _first(algorithm.init(key_learner), init_rollout(env, key_envs), key)
+
+    form: TrainState = jax.eval_shape(first)
+    return form
+
+
+def _first(learner: Learner, envs: Any, key: Array) -> TrainState:
+    return TrainState(
+        learner.params,
+        learner.opt_state,
+        learner.obs_stats,
+        env_state=envs,
+        key=key,
+        iteration=jnp.zeros((), jnp.int32),
+        env_steps=jnp.zeros(2, jnp.uint32),
+    )
+
+
+def make_train_step(env: Env, algorithm: Algorithm) -> TrainStep:
+    """One iteration as a pure function: TrainState -> (TrainState, Metrics).
+
+    Its two halves are jitted on their own. The first reuses the environments' memory, so a state
+    that went in must not be used again; only its learner stays whole, for whoever has to go on from
+    it where a step fails. Called as it is, each half is compiled by itself: on the native engine
+    only `update` can be kept in the persistent compilation cache, and it is the slow one to
+    compile. Wrapped in `jax.jit` the two become one computation.
+    """
+    return _compose(env, algorithm, *_halves(env, algorithm))
+
+
+class CompiledStep(NamedTuple):
+    """A compiled train step, and its halves, which the compiler can be asked about."""
+
+    step: TrainStep
+    collect: Any  # jax.stages.Compiled
+    update: Any  # jax.stages.Compiled
+    batch: Batch  # what goes from one to the other, as jax.ShapeDtypeStructs
+
+
+def compile_train_step(
+    env: Env, algorithm: Algorithm, state: TrainState, options: dict[str, Any] | None = None
+) -> CompiledStep:
+    """The same step, compiled now for states of this form; the two halves side by side.
+
+    Args:
+      env, algorithm: as for `make_train_step`.
+      state: a state or its jax.ShapeDtypeStructs.
+      options: XLA's compiler options, by name.
+    """
+    collect_half, update_half = _halves(env, algorithm)
+    _, batch, _ = jax.eval_shape(collect_half, *_collected_from(state, state.key))
+    with ThreadPoolExecutor(2) as threads:
+        updating = threads.submit(
+            lambda: update_half.lower(state.learner, batch, state.key).compile(options)
+        )
+        collecting = threads.submit(
+            lambda: collect_half.lower(*_collected_from(state, state.key)).compile(options)
+        )
+        collect, update = collecting.result(), updating.result()
+    return CompiledStep(_compose(env, algorithm, collect, update), collect, update, batch)
+
+
+def compile_update(
+    env: Env, algorithm: Algorithm, state: TrainState, options: dict[str, Any] | None = None
+) -> tuple[Any, Batch]:
+    """The second half alone, as `compile_train_step` makes it, and the form of its batch."""
+    collect_half, update_half = _halves(env, algorithm)
+    _, batch, _ = jax.eval_shape(collect_half, *_collected_from(state, state.key))
+    return update_half.lower(state.learner, batch, state.key).compile(options), batch
+
+
+def _halves(env: Env, algorithm: Algorithm) -> tuple[Any, Any]:
+    def collecting(learner: Learner, envs: Any, key: Array, iteration: Array) -> Any:
+        return collect(env, algorithm, learner, envs, key, iteration)
+
+    return jax.jit(collecting, donate_argnums=1), jax.jit(algorithm.update)
+
+
+def _collected_from(state: TrainState, key: Array) -> tuple[Learner, Any, Array, Array]:
+    """What the first half takes of a state, and its key."""
+    return state.learner, state.env_state, key, state.iteration
+
+
+def _compose(env: Env, algorithm: Algorithm, collect_half: Any, update_half: Any) -> TrainStep:
+    count = env.num_envs * algorithm.unroll
+
+    def train_step(state: TrainState) -> tuple[TrainState, Metrics]:
+        key, key_collect, key_update = jax.random.split(state.key, 3)
+        envs, batch, seen = collect_half(*_collected_from(state, key_collect))
+        learner, learned = update_half(state.learner, batch, key_update)
+        steps = add_steps(state.env_steps, count)
+        after = state._replace(
+            params=learner.params,
+            opt_state=learner.opt_state,
+            obs_stats=learner.obs_stats,
+            env_state=envs,
+            key=key,
+            iteration=state.iteration + 1,
+            env_steps=steps,
+        )
+        return after, {**seen, **learned}
+
+    return train_step
+
+
+def add_steps(env_steps: Array, count: int) -> Array:
+    """Add to a step counter [2] of whole millions and the rest, exact past 2**32."""
+    rest = env_steps[1] + jnp.uint32(count)
+    return jnp.stack([env_steps[0] + rest // MILLION, rest % MILLION]).astype(jnp.uint32)
+
+
+def total_steps(env_steps: Array) -> int:
+    """The counter as a Python int."""
+    return int(env_steps[0]) * MILLION + int(env_steps[1])

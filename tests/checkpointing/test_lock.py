@@ -1,0 +1,202 @@
+"""One run, one writer: on this machine, on another one, and in the same second."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jaxrl_hw.checkpointing import lock, lock_file
+from jaxrl_hw.checkpointing.lock import Lock
+from jaxrl_hw.checkpointing.run_dir import RunDir
+from jaxrl_hw.errors import RunError, UserError
+from jaxrl_hw.train import main
+
+ELSEWHERE = {"pid": 4711, "host": "elsewhere", "process_started": 1.0}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "session.open"
+
+
+@pytest.fixture
+def mine(path: Path) -> Iterator[Lock]:
+    """A lock that beats 20 times a second."""
+    held = Lock(path, heartbeat_s=0.05)
+    yield held
+    held.release()
+
+
+def leave(path: Path, seen_s: float = 0.0, **changes: Any) -> None:
+    """A note that was last touched so many seconds ago."""
+    path.write_text(json.dumps({**ELSEWHERE, **changes}))
+    then = time.time() - seen_s
+    os.utime(path, (then, then))
+
+
+def dead_process() -> int:
+    with subprocess.Popen(["true"]) as process:
+        pass
+    return process.pid
+
+
+def test_another_machines_fresh_note_is_respected_and_says_what_to_do(
+    path: Path, mine: Lock
+) -> None:
+    leave(path, seen_s=90)
+    with pytest.raises(UserError) as caught:
+        mine.acquire()
+    text = str(caught.value)
+    assert f"process 4711 is already training in {path.parent}, on elsewhere, last seen 9" in text
+    assert f"not seen for 10 min, or delete {path}" in text
+    assert "\n" not in text
+    assert json.loads(path.read_text()) == ELSEWHERE
+    path.unlink()
+    assert mine.acquire() is None
+
+
+def test_another_machines_note_that_nobody_touches_is_taken_over(path: Path, mine: Lock) -> None:
+    leave(path, seen_s=lock.STALE_S - 30)
+    with pytest.raises(UserError):
+        mine.acquire()
+    leave(path, seen_s=lock.STALE_S + 5, num_envs=8)
+    assert mine.acquire() == {"num_envs": 8}
+    assert json.loads(path.read_text())["pid"] == os.getpid()
+
+
+def test_a_dead_process_of_this_machine_does_not_keep_anybody_out(path: Path, mine: Lock) -> None:
+    host = platform.node()
+    leave(path, host=host, pid=dead_process(), first_iteration=3)
+    assert mine.acquire() == {"first_iteration": 3}
+    mine.release()
+    # its number is another process's by now: this one's, and that of the first on the machine
+    for pid in (os.getpid(), 1):
+        leave(path, host=host, pid=pid)
+        assert mine.acquire() == {}
+        mine.release()
+    assert not path.exists()
+
+
+def test_the_same_process_cannot_train_twice_in_one_folder(tmp_path: Path) -> None:
+    first, second = RunDir(tmp_path), RunDir(tmp_path)
+    first.claim()
+    with pytest.raises(UserError, match=f"process {os.getpid()} is already training"):
+        second.claim()
+    second.release()  # it has nothing to let go
+    with pytest.raises(UserError):
+        second.claim()
+    first.release()
+    second.claim()
+    second.release()
+
+
+def test_the_note_is_touched_as_long_as_it_is_held(path: Path, mine: Lock) -> None:
+    mine.acquire()
+    os.utime(path, (0, 0))
+    end = time.monotonic() + 10
+    while lock_file.age_s(path) > 100 and time.monotonic() < end:
+        time.sleep(0.02)
+    assert lock_file.age_s(path) < 10
+    mine.release()
+    assert not path.exists()
+    time.sleep(0.15)
+    assert not path.exists()
+
+
+def test_a_deleted_note_is_made_again(path: Path, mine: Lock) -> None:
+    mine.acquire()
+    mine.write({"num_envs": 4})
+    path.unlink()
+    mine.check()
+    assert json.loads(path.read_text())["num_envs"] == 4
+
+
+def test_who_has_lost_the_folder_is_told_and_leaves_it_alone(path: Path, mine: Lock) -> None:
+    mine.acquire()
+    leave(path)
+    with pytest.raises(RunError, match="process 4711 on elsewhere has taken over"):
+        mine.write({"num_envs": 4})
+    assert mine.lost
+    assert not mine.held
+    mine.release()
+    assert json.loads(path.read_text()) == ELSEWHERE
+
+
+def test_a_note_that_changes_while_it_is_taken_away_stays(path: Path) -> None:
+    leave(path, pid=1)
+    found = lock_file.read(path)
+    assert found is not None
+    leave(path, pid=2)  # another process was faster
+    assert not lock_file.remove(path, found)
+    assert lock_file.read(path) == {**ELSEWHERE, "pid": 2}
+    assert [p.name for p in path.parent.iterdir()] == ["session.open"]
+
+
+def test_half_a_note_counts_as_that_of_a_killed_process(path: Path, mine: Lock) -> None:
+    path.write_text('{"pid": 1')
+    os.utime(path, (time.time() - 60,) * 2)
+    assert mine.acquire() == {}
+
+
+RACE = """
+import sys, time
+from pathlib import Path
+from jaxrl_hw.errors import UserError
+from jaxrl_hw.sessions.lock import Lock
+start = float(sys.stdin.readline())
+for i, folder in enumerate(sorted(Path(sys.argv[1]).iterdir())):
+    time.sleep(max(0.0, start + 0.04 * i - time.time()))
+    try:
+        Lock(folder / "session.open").acquire()
+        print(folder.name, flush=True)
+    except UserError as error:
+        assert "already training" in str(error)
+sys.stdout.write("end\\n"); sys.stdout.flush()
+sys.stdin.readline()
+"""
+
+
+def test_of_processes_started_in_the_same_instant_one_gets_the_folder(tmp_path: Path) -> None:
+    # half the folders are empty, half hold the note of a process that is gone
+    names = [f"{i:02d}" for i in range(40)]
+    gone = dead_process()
+    for name in names:
+        (tmp_path / name).mkdir()
+        if int(name) % 2:
+            leave(tmp_path / name / "session.open", host=platform.node(), pid=gone)
+    command = [sys.executable, "-c", RACE, str(tmp_path)]
+    pipe = subprocess.PIPE
+    crowd = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(4)]
+    start = time.time() + 2.0
+    for process in crowd:
+        assert process.stdin is not None
+        process.stdin.write(f"{start}\n")
+        process.stdin.flush()
+    got: list[str] = []
+    for process in crowd:
+        assert process.stdout is not None
+        got += iter(process.stdout.readline, "end\n")
+    for process in crowd:
+        process.communicate("\n", timeout=60)
+        assert process.returncode == 0
+    assert sorted(name.strip() for name in got) == names
+
+
+def test_the_command_is_refused_at_once_and_touches_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leave(tmp_path / "session.open", seen_s=30)
+    assert main(["--robot", "cartpole", "--num-envs", "8", "--run-dir", str(tmp_path)]) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("error: process 4711 is already training in ")
+    assert said.err.count("\n") == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["session.open"]

@@ -1,0 +1,268 @@
+"""A run survives a lost folder, a full disk, a second process and a change of machine."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import pytest
+from jax.experimental.compilation_cache import compilation_cache
+
+from jaxrl_hw import RunError, fit, load_run
+from jaxrl_hw.cli.flags import parse
+from jaxrl_hw.loggers.console import Console
+from jaxrl_hw.train import main
+
+SMALL = [
+    *("--robot", "cartpole", "--physics", "native", "--num-envs", "8", "--no-tensorboard"),
+    *("--ppo.unroll", "4", "--ppo.epochs", "1", "--ppo.minibatches", "1"),
+    *("--net.policy", "8", "--net.value", "8", "--cartpole.episode-s", "1"),
+    *("--save-every", "2", "--keep", "2"),
+]
+BY_THE_CLOCK = {"wall_s", "iterations_per_min", "env_steps_per_s", "memory_bytes"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_once(quick_compile: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One compilation cache for the runs of this file, none of it in the user's."""
+    settings = {
+        "jax_compilation_cache_dir": str(tmp_path_factory.mktemp("xla")),
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+        "jax_persistent_cache_min_entry_size_bytes": 0,
+    }
+    before = {name: getattr(jax.config, name) for name in settings}
+    for name, value in settings.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    """metrics.jsonl without what differs between two equal runs."""
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [{k: v for k, v in json.loads(x).items() if k not in BY_THE_CLOCK} for x in lines]
+
+
+def sessions(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "sessions.jsonl").read_text().splitlines()]
+
+
+def checkpoints(folder: Path) -> list[int]:
+    names = (path.name for path in (folder / "checkpoints").iterdir())
+    return sorted(int(name) for name in names if name.isdecimal())
+
+
+def squeezed(text: str) -> str:
+    """Without blanks and line breaks: the plan's table is folded."""
+    return "".join(text.split())
+
+
+def train(folder: Path, iterations: int, *more: str) -> int:
+    return main([*SMALL, "--run-dir", str(folder), "--iterations", str(iterations), *more])
+
+
+@pytest.fixture(scope="module")
+def whole(compiled_once: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 9 iterations in one go."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    assert train(folder, 9) == 0
+    return folder
+
+
+@pytest.fixture
+def copied(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "copy"))
+
+
+def test_a_session_tells_what_saving_cost(whole: Path) -> None:
+    (session,) = sessions(whole)
+    assert 0 < session["save_s"] < 60
+    assert 0 <= session["save_blocked_s"] < 10
+    assert checkpoints(whole)[-2:] == [8, 9]
+    assert json.loads((whole / "plan.json").read_text())["disk"]["kept"] == 3
+
+
+def test_a_run_whose_folder_is_gone_goes_on_from_its_mirror(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, drive = tmp_path / "runs" / "run", tmp_path / "drive"
+    mirror = ("--mirror", str(drive))
+    assert train(folder, 4, *mirror) == 0
+    assert checkpoints(drive / "run") == checkpoints(folder) == [2, 4]
+    for name in ("config.json", "plan.json", "sessions.jsonl", "metrics.jsonl"):
+        assert (drive / "run" / name).read_bytes() == (folder / name).read_bytes()
+
+    shutil.rmtree(folder)
+    capsys.readouterr()
+    assert train(folder, 6, *mirror) == 0
+    said = capsys.readouterr().out
+    line = f"copied back from the mirror {drive / 'run'}: 2 checkpoints, the newest of iteration 4"
+    assert sum(line in words for words in said.splitlines()) == 1
+    assert squeezed(f"continues after iteration 4, copied back from {drive / 'run'}") in squeezed(
+        said
+    )
+    assert [s["first_iteration"] for s in sessions(folder)] == [1, 5]
+
+    # what is there is damaged, and the mirror's copy is whole
+    for number in checkpoints(folder):
+        (folder / f"checkpoints/{number}/state/manifest.ocdbt").unlink()
+    assert train(folder, 9, *mirror) == 0
+    said = capsys.readouterr().out
+    assert said.count("is damaged and passed over") == 2
+    assert "copied back from the mirror" in said
+    assert rows(folder) == rows(whole)
+    assert checkpoints(drive / "run") == checkpoints(folder)
+    assert checkpoints(folder)[-2:] == [8, 9]
+
+
+def test_another_run_of_the_same_name_does_not_take_the_mirrors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, drive = tmp_path / "runs" / "run", tmp_path / "drive"
+    mirror = ("--mirror", str(drive))
+    assert train(folder, 2, *mirror) == 0
+    shutil.rmtree(folder)
+    assert train(folder, 4, *mirror, "--seed", "3") == 2
+    assert f"{drive / 'run'} holds another run: seed was 0, now 3" in capsys.readouterr().err
+    assert not folder.exists()
+    # anew, as it is told: the old copy is kept under another name
+    assert train(folder, 3, *mirror, "--seed", "3", "--resume", "never") == 0
+    assert checkpoints(drive / "run.1") == [2]
+    assert checkpoints(drive / "run") == [2, 3]
+
+
+def test_a_mirror_that_fails_is_a_warning_and_the_run_reaches_its_goal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, drive = tmp_path / "run", tmp_path / "not mounted" / "drive"
+    assert train(folder, 3, "--mirror", str(drive)) == 0
+    said = capsys.readouterr().out
+    assert "warning: not mirrored: " in said
+    assert checkpoints(folder) == [2, 3]
+    assert not drive.parent.exists()
+    # at the goal the same command brings it up to date
+    drive.parent.mkdir()
+    assert train(folder, 3, "--mirror", str(drive)) == 0
+    assert checkpoints(drive / "run") == [2, 3]
+
+
+def test_checkpoints_of_every_so_many_iterations_are_made_and_stay(tmp_path: Path) -> None:
+    assert train(tmp_path, 8, "--keep", "1", "--keep-every", "3") == 0
+    assert checkpoints(tmp_path) == [3, 6, 8]
+
+
+def test_a_checkpoint_is_read_with_the_environments_it_was_saved_with(
+    copied: Path, whole: Path
+) -> None:
+    # killed with other settings before its first save: config.json is ahead of the checkpoint
+    path = copied / "config.json"
+    record = json.loads(path.read_text())
+    record["config"]["num_envs"] = 16
+    path.write_text(json.dumps(record))
+    assert load_run(copied).iteration == 9
+    assert train(copied, 10) == 0
+    assert rows(copied)[:9] == rows(whole)
+
+
+class Training:
+    """A run on a disk that is full from one iteration on, until another; iterations take long."""
+
+    def __init__(self, disk: Path, full: int = 0, free: int = 0) -> None:
+        self.disk, self.full, self.free = disk, full, free
+        self.said = io.StringIO()
+        config = parse([*SMALL, "--run-dir", str(disk / "run"), "--iterations", "9"])
+        try:
+            fit(config, self.after, Console(self.said))
+        except RunError as error:
+            self.said.write(f"error: {error}")
+
+    @property
+    def text(self) -> str:
+        return self.said.getvalue()
+
+    def after(self, row: dict[str, Any]) -> None:
+        ballast, iteration = self.disk / "ballast", row["iteration"]
+        if iteration == self.full:
+            self.wait(lambda: checkpoints(self.disk / "run") == [2])
+            with contextlib.suppress(OSError), open(ballast, "wb") as file:
+                while True:
+                    file.write(bytes(4096))
+                    file.flush()
+        if iteration == self.free:
+            self.wait(lambda: self.text.count("WAS NOT SAVED") == 2)
+            ballast.unlink()
+
+    def wait(self, until: Callable[[], bool]) -> None:
+        end = time.monotonic() + 60
+        while not until() and time.monotonic() < end:
+            time.sleep(0.05)
+        assert until()
+
+
+def test_a_run_goes_on_while_its_disk_is_full_and_saves_again_when_it_is_not(
+    whole: Path, small_disk: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = Training(small_disk, full=3, free=7).text
+    assert said.count("WAS NOT SAVED") == 2  # 4 and 6
+    assert [record.name for record in caplog.records] == []  # and no traces beside
+    assert "done: iteration 9 of 9" in said
+    assert checkpoints(small_disk / "run")[-2:] == [8, 9]
+    assert rows(small_disk / "run") == rows(whole)  # its rows have waited in memory
+
+
+def test_a_run_that_could_not_save_its_end_does_not_say_it_did(
+    whole: Path, small_disk: Path
+) -> None:
+    said = Training(small_disk, full=3).text
+    assert "done: " not in said
+    assert "error: iteration 9 could not be saved" in said
+    assert "the newest checkpoint is of iteration 2; make room" in said
+    folder = small_disk / "run"
+    assert checkpoints(folder) == [2]
+    (small_disk / "ballast").unlink()
+    assert "done: iteration 9 of 9" in Training(small_disk).text
+    assert rows(folder) == rows(whole)
+
+
+def test_a_run_that_another_machine_has_taken_over_stops_and_writes_nothing_more(
+    copied: Path,
+) -> None:
+    note = copied / "session.open"
+    theirs = json.dumps({"pid": 4711, "host": "elsewhere", "process_started": 1.0})
+
+    def take_over(row: dict[str, Any]) -> None:
+        if row["iteration"] == 11:
+            note.write_text(theirs)
+
+    before = sessions(copied)
+    config = parse([*SMALL, "--run-dir", str(copied), "--iterations", "14"])
+    with pytest.raises(RunError, match="process 4711 on elsewhere has taken over"):
+        fit(config, take_over, Console(io.StringIO()))
+    assert note.read_text() == theirs
+    assert checkpoints(copied)[-1] <= 10
+    assert sessions(copied) == before
+
+
+def test_a_second_process_is_refused_and_the_note_goes_with_the_first(copied: Path) -> None:
+    config = parse([*SMALL, "--run-dir", str(copied), "--iterations", "11"])
+    refused: list[int] = []
+
+    def second(row: dict[str, Any]) -> None:
+        refused.append(train(copied, 20))
+        refused.append(train(copied, 20, "--resume", "never"))
+
+    fit(config, second, Console(io.StringIO()))
+    assert refused == [2] * 4
+    assert not (copied / "session.open").exists()
+    assert sessions(copied)[-1]["ended"] == "goal"
+    assert checkpoints(copied)[-1] == 11

@@ -1,0 +1,386 @@
+"""python -m jaxrl_hw.train: what it writes, how it ends, how it goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jaxrl_hw import fit, load_run
+from jaxrl_hw.cli.flags import parse
+from jaxrl_hw.config.presets import preset_config
+from jaxrl_hw.train import main
+
+SMALL = [
+    *("--robot", "cartpole", "--physics", "native", "--num-envs", "8", "--no-tensorboard"),
+    *("--ppo.unroll", "4", "--ppo.epochs", "2", "--ppo.minibatches", "2"),
+    *("--net.policy", "16", "--net.value", "16", "--cartpole.episode-s", "1"),
+]
+BY_THE_CLOCK = {"wall_s", "iterations_per_min", "env_steps_per_s", "memory_bytes"}
+"""The only keys of metrics.jsonl that two equal runs may differ in."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_once(quick_compile: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One compilation cache for all processes of this file, none of it in the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.mktemp("xla")))
+        patch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+        patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # compiled sooner, run slower
+        yield
+
+
+def start(*argv: str | Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "jaxrl_hw.train", *map(str, argv)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=os.getcwd()
+    )
+
+
+def train(*argv: str | Path) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a process of its own."""
+    process = start(*argv)
+    out, err = process.communicate(timeout=200)
+    return process.returncode, out, err
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def sessions(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "sessions.jsonl").read_text().splitlines()]
+
+
+def checkpoints(folder: Path) -> list[int]:
+    return sorted(int(path.name) for path in (folder / "checkpoints").iterdir())
+
+
+def fingerprint(folder: Path) -> dict[str, str]:
+    """Every file below a folder and the hash of its bytes."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 40 iterations in one go. Tests that change it take a copy."""
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    code, out, err = train(*SMALL, "--run-dir", folder, "--iterations", "40")
+    assert code == 0, err
+    assert "done: iteration 40 of 40" in out
+    return folder
+
+
+@pytest.fixture
+def copied(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "copy"))
+
+
+def one_line(capsys: pytest.CaptureFixture[str]) -> str:
+    """The error a command has just written, which must be one line."""
+    err = capsys.readouterr().err
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    return err
+
+
+def test_a_new_run_writes_the_files_of_the_contract(whole: Path) -> None:
+    assert checkpoints(whole) == [40]
+    record = json.loads((whole / "config.json").read_text())
+    assert record["config"]["num_envs"] == 8
+    assert record["config"]["physics"] == "native"
+    assert record["config"]["ppo"]["minibatches"] == 2
+    assert {"jax", "mujoco", "optax"} <= set(record["versions"])
+    plan = json.loads((whole / "plan.json").read_text())
+    assert plan["predicted_bytes"]["total"] > 0
+    assert plan["measured_bytes"]["peak"] > 0
+    (session,) = sessions(whole)
+    assert (session["first_iteration"], session["last_iteration"]) == (1, 40)
+    assert (session["ended"], session["num_envs"]) == ("goal", 8)
+    assert not (whole / "session.open").exists()
+
+
+def test_every_iteration_is_a_line_with_the_keys_of_the_contract(whole: Path) -> None:
+    lines = rows(whole)
+    assert [row["iteration"] for row in lines] == list(range(1, 41))
+    wanted = {"iteration", "env_steps", "episode_return", "episode_length", "loss/policy"}
+    wanted |= {"loss/value", "entropy", "kl", "lr", "nonfinite_envs", "reward/balanced"}
+    for row in lines:
+        assert wanted | BY_THE_CLOCK <= set(row)
+        assert set(row) == set(lines[0])
+        assert row["env_steps"] == row["iteration"] * 8 * 4
+        assert row["nonfinite_envs"] == 0
+        assert row["memory_bytes"] > 50e6  # a Python with jax in it
+        assert row["iterations_per_min"] == pytest.approx(row["env_steps_per_s"] * 60 / 32)
+    walls = [row["wall_s"] for row in lines]
+    assert walls == sorted(walls)
+    assert walls[0] > 0
+    assert lines[-1]["episode_length"] == pytest.approx(50)  # 1 s episodes, long settled in
+
+
+def test_a_run_in_two_sessions_equals_one_in_one(whole: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "halves"
+    code, _, err = train(*SMALL, "--run-dir", folder, "--iterations", "20")
+    assert code == 0, err
+    assert checkpoints(folder) == [20]
+    code, out, err = train(*SMALL, "--run-dir", folder, "--iterations", "40")
+    assert code == 0, err
+    assert "continues after iteration 20" in " ".join(out.split())
+
+    def reproducible(path: Path) -> list[dict[str, Any]]:
+        return [{k: v for k, v in r.items() if k not in BY_THE_CLOCK} for r in rows(path)]
+
+    assert reproducible(folder) == reproducible(whole)
+    assert [s["first_iteration"] for s in sessions(folder)] == [1, 21]
+    assert [s["last_iteration"] for s in sessions(folder)] == [20, 40]
+    walls = [row["wall_s"] for row in rows(folder)]
+    assert walls == sorted(walls)  # training seconds of both sessions, added up
+
+
+def test_at_the_goal_the_same_command_changes_nothing(
+    whole: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = fingerprint(whole)
+    assert main([*SMALL, "--run-dir", str(whole), "--iterations", "40"]) == 0
+    assert "done: iteration 40 of 40" in capsys.readouterr().out
+    assert fingerprint(whole) == before
+
+
+def test_a_goal_that_is_passed_already_is_refused_and_nothing_touched(
+    whole: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = fingerprint(whole)
+    assert main([*SMALL, "--run-dir", str(whole), "--iterations", "39"]) == 2
+    line = one_line(capsys)
+    assert "--iterations 39 is below the 40 that are done" in line
+    assert fingerprint(whole) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (["--robot", "go1"], ['robot was "cartpole", now "go1"']),
+        (["--seed", "3"], ["seed was 0, now 3"]),
+        (
+            ["--ppo.gamma", "0.5", "--net.value", "8", "8"],
+            ["net.value was [16], now [8, 8]", "ppo.gamma was 0.98, now 0.5"],
+        ),
+    ],
+    ids=["robot", "seed", "learning"],
+)
+def test_a_folder_of_another_run_is_refused_with_what_differs(
+    whole: Path, change: list[str], named: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = fingerprint(whole)
+    argv = [*SMALL, *change, "--run-dir", str(whole), "--iterations", "50"]
+    assert main(argv) == 2
+    line = one_line(capsys)
+    assert "holds another run" in line
+    for words in named:
+        assert words in line
+    assert fingerprint(whole) == before
+
+
+def test_learning_settings_may_change_where_the_user_says_so_but_not_the_networks(
+    copied: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = [*SMALL, "--run-dir", str(copied), "--iterations", "41", "--ppo.gamma", "0.5"]
+    assert main(argv) == 2
+    assert "or go on with --override-config" in one_line(capsys)
+    assert main([*argv, "--override-config", "--net.value", "8", "8"]) == 2
+    line = one_line(capsys)
+    assert "net.value was [16], now [8, 8]" in line
+    assert "--override-config" not in line
+    assert main([*argv, "--override-config"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "goes on with other settings than it began with: ppo.gamma was 0.98, now 0.5" in said
+    assert json.loads((copied / "config.json").read_text())["config"]["ppo"]["gamma"] == 0.5
+    # they are the run's from now on, and only this once were they asked for
+    assert main([*SMALL, "--run-dir", str(copied), "--iterations", "42"]) == 0
+    assert not parse([*SMALL, "--run-dir", str(copied)]).override_config
+
+
+def test_a_run_stops_early_where_its_return_no_longer_grows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No return is a billion above another: the first mean of ten is the best for good."""
+    argv = [*SMALL, "--run-dir", str(tmp_path), "--iterations", "300", "--save-every", "100"]
+    argv += ["--early-stop", "patience=4,min-delta=1e9"]
+    assert main(argv) == 0
+    assert "early stop: no mean return above" in capsys.readouterr().out
+    returns = [row["episode_return"] for row in rows(tmp_path)]
+    first = next(i for i, value in enumerate(returns) if value is not None)
+    assert len(returns) == first + 10 + 4
+    assert checkpoints(tmp_path)[-1] == len(returns)
+    assert sessions(tmp_path)[-1]["ended"] == "early stop"
+    before = fingerprint(tmp_path)
+    assert main(argv) == 0, "the same command knows that it is over"
+    assert "done (early stop)" in capsys.readouterr().out
+    assert fingerprint(tmp_path) == before
+    argv[-1] = "patience=6,min-delta=1e9"
+    assert main(argv) == 0, "with more patience it goes on"
+    assert len(rows(tmp_path)) == len(returns) + 2
+
+
+def test_settings_of_the_machine_may_change_and_the_learner_goes_on(
+    copied: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = [*SMALL, "--run-dir", str(copied), "--iterations", "42"]
+    assert main([*argv, "--num-envs", "16", "--keep", "1", "--threads", "1"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "environments made anew: 16 instead of 8" in said
+    lines = rows(copied)
+    assert [row["iteration"] for row in lines[-3:]] == [40, 41, 42]
+    assert lines[-1]["env_steps"] == 40 * 8 * 4 + 2 * 16 * 4
+    assert sessions(copied)[-1]["num_envs"] == 16
+
+
+def test_rows_after_the_checkpoint_and_half_a_line_are_written_anew(
+    copied: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = copied / "metrics.jsonl"
+    lost = json.dumps({**rows(copied)[-1], "iteration": 41, "entropy": 123.0})
+    log.write_text(log.read_text() + lost + "\n" + '{"iteration": 42, "env_st')
+    assert main([*SMALL, "--run-dir", str(copied), "--iterations", "42"]) == 0
+    lines = rows(copied)
+    assert [row["iteration"] for row in lines] == list(range(1, 43))
+    assert lines[40]["entropy"] != 123.0
+
+
+def test_a_malformed_line_in_the_middle_is_named(
+    copied: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = copied / "metrics.jsonl"
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join([*lines[:6], '{"iteration": 7, "env_st\n', *lines[7:]]))
+    before = fingerprint(copied)
+    assert main([*SMALL, "--run-dir", str(copied), "--iterations", "42"]) == 2
+    assert "metrics.jsonl, line 7: not a JSON object" in one_line(capsys)
+    assert fingerprint(copied) == before
+
+
+@pytest.mark.parametrize("text", ['{"format": 1, "config": {"rob', "", "[]"])
+def test_a_damaged_config_is_named_and_nothing_touched(
+    copied: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (copied / "config.json").write_text(text)
+    before = fingerprint(copied)
+    assert main([*SMALL, "--run-dir", str(copied), "--iterations", "42"]) == 2
+    assert "config.json" in one_line(capsys)
+    assert fingerprint(copied) == before
+
+
+def wait_for_rows(process: subprocess.Popen[str], folder: Path, count: int) -> None:
+    end = time.monotonic() + 150
+    log = folder / "metrics.jsonl"
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            pytest.fail(f"ended early: {process.communicate()}")
+        if log.exists() and log.read_bytes().count(b"\n") >= count:
+            return
+        time.sleep(0.05)
+    process.kill()
+    pytest.fail("no rows within 150 s")
+
+
+def test_signals_end_a_run_saved_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    names = ("SIGINT", "SIGTERM")
+    argv = [*SMALL, "--iterations", "1000000", "--save-every", "1000000"]
+    processes = {name: start(*argv, "--run-dir", tmp_path / name) for name in names}
+    for name, process in processes.items():
+        wait_for_rows(process, tmp_path / name, 3)
+        process.send_signal(getattr(signal, name))
+    for name, process in processes.items():
+        out, err = process.communicate(timeout=100)
+        assert process.returncode == 75, err
+        folder = tmp_path / name
+        last = rows(folder)[-1]["iteration"]
+        assert last >= 3
+        assert checkpoints(folder) == [last]
+        assert sessions(folder)[-1]["ended"] == name
+        assert f"stopped ({name})" in " ".join(out.split())
+        assert "stopping after this iteration" in err
+    # the last one, taken up again
+    assert main([*argv, "--run-dir", str(folder), "--iterations", str(last + 2)]) == 0
+    assert [row["iteration"] for row in rows(folder)] == list(range(1, last + 3))
+
+
+def test_the_time_limit_ends_a_run_saved(tmp_path: Path) -> None:
+    # counted from the start of this process, which was long ago
+    argv = [*SMALL, "--run-dir", str(tmp_path), "--iterations", "1000000", "--time-limit", "1s"]
+    assert main(argv) == 75
+    assert checkpoints(tmp_path) == [rows(tmp_path)[-1]["iteration"]]
+    assert sessions(tmp_path)[-1]["ended"] == "time limit"
+
+
+def test_a_stop_in_the_goals_own_iteration_is_the_goal(copied: Path) -> None:
+    config = parse([*SMALL, "--run-dir", str(copied), "--iterations", "43"])
+    seen: list[int] = []
+
+    def stop_at(iteration: int) -> Any:
+        def callback(row: dict[str, Any]) -> bool:
+            seen.append(row["iteration"])
+            return bool(row["iteration"] == iteration)
+
+        return callback
+
+    stopped = fit(config, stop_at(42))
+    assert (stopped.ended, stopped.iteration) == ("callback", 42)
+    assert checkpoints(copied)[-1] == 42
+    done = fit(config, stop_at(43))
+    assert (done.ended, done.iteration) == ("goal", 43)
+    assert seen == [41, 42, 43]
+    loaded = load_run(copied)
+    assert loaded.iteration == 43
+    assert loaded.metrics["iteration"] == list(range(1, 44))
+
+
+def test_resume_never_keeps_the_old_run_under_another_name(copied: Path) -> None:
+    before = fingerprint(copied)
+    argv = [*SMALL, "--run-dir", str(copied), "--iterations", "2", "--resume", "never"]
+    assert main(argv) == 0
+    assert [row["iteration"] for row in rows(copied)] == [1, 2]
+    assert fingerprint(copied.with_name("copy.1")) == before
+
+
+def test_a_run_can_start_from_another_runs_checkpoint(whole: Path, tmp_path: Path) -> None:
+    before = fingerprint(whole)
+    folder = tmp_path / "branch"
+    argv = [*SMALL, "--run-dir", str(folder), "--iterations", "42", "--resume", str(whole)]
+    assert main([*argv, "--ppo.gamma", "0.9"]) == 0
+    assert [row["iteration"] for row in rows(folder)] == [41, 42]
+    assert fingerprint(whole) == before
+
+
+def test_resume_required_wants_a_checkpoint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "nothing"
+    assert main([*SMALL, "--run-dir", str(folder), "--resume", "required"]) == 2
+    assert "--resume required, but there is no checkpoint in" in one_line(capsys)
+    assert not folder.exists()
+
+
+def test_a_saved_config_makes_the_same_run_again(whole: Path, tmp_path: Path) -> None:
+    again = parse(["--config", str(whole / "config.json"), "--run-dir", str(tmp_path / "again")])
+    first = parse([*SMALL, "--iterations", "40", "--run-dir", str(tmp_path / "again")])
+    assert again == first
+
+
+def test_a_folder_without_a_checkpoint_decides_nothing(whole: Path, tmp_path: Path) -> None:
+    # a run that was killed before its first checkpoint has left its config, and is no run yet
+    shutil.copy(whole / "config.json", tmp_path)
+    config = parse(["--robot", "go1", "--run-dir", str(tmp_path)])
+    assert config == replace(preset_config("go1"), run_dir=str(tmp_path))

@@ -1,0 +1,81 @@
+"""The home pose stands, and MJX computes what MuJoCo's C engine computes.
+
+MJX is compiled once per robot: a loop of steps whose length is an argument.
+"""
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+import pytest
+from mujoco import mjx
+
+from jaxrl_hw.envs.robots import get_robot
+
+LEGGED = ("g1", "g1_12dof", "go1")
+
+
+def at_home(model):
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, 0)
+    return data
+
+
+@pytest.fixture(scope="module", params=LEGGED)
+def engines(request):
+    """(model, mjx_run); mjx_run(data, n) steps a copy of `data` n times in float32."""
+    model = get_robot(request.param).load(visuals=False)
+    mjx_model = mjx.put_model(model)
+
+    @jax.jit
+    def run(data, steps):
+        return jax.lax.fori_loop(0, steps, lambda _, d: mjx.step(mjx_model, d), data)
+
+    return model, lambda data, steps: run(mjx.put_data(model, data), jnp.int32(steps))
+
+
+def check_stands(home, qpos, sensordata, model):
+    address = model.sensor("upvector").adr[0]
+    assert np.linalg.norm(qpos[:3] - home[:3]) < 0.01  # m
+    assert sensordata[address + 2] > 0.998
+    assert np.abs(qpos[7:] - home[7:]).max() < 0.02  # rad
+
+
+def test_home_stands_for_a_second_in_mujoco(engines):
+    model, _ = engines
+    data = at_home(model)
+    for _ in range(round(1.0 / model.opt.timestep)):
+        mujoco.mj_step(model, data)
+    check_stands(model.keyframe("home").qpos, data.qpos, data.sensordata, model)
+
+
+def test_home_stands_for_a_second_in_mjx(engines):
+    model, mjx_run = engines
+    data = mjx_run(at_home(model), round(1.0 / model.opt.timestep))
+    assert data.qpos.dtype == jnp.float32
+    check_stands(
+        model.keyframe("home").qpos, np.asarray(data.qpos), np.asarray(data.sensordata), model
+    )
+
+
+def test_mjx_agrees_with_mujoco_on_sensors_and_motion(engines):
+    """One step from a moving state with some feet in the floor."""
+    model, mjx_run = engines
+    rng = np.random.default_rng(1)
+    data = at_home(model)
+    data.qpos[2] -= 0.004
+    data.qpos[7:] += rng.uniform(-0.02, 0.02, model.nq - 7)
+    data.qvel[:] = rng.uniform(-0.3, 0.3, model.nv)
+    copy = mjx_run(data, 1)
+    mujoco.mj_step(model, data)
+    assert data.ncon > 0
+    for i in range(model.nsensor):
+        sensor = model.sensor(i)
+        span = slice(sensor.adr[0], sensor.adr[0] + sensor.dim[0])
+        # Touch sensors give forces of hundreds of N.
+        atol = 0.05 if sensor.type[0] == mujoco.mjtSensor.mjSENS_TOUCH else 1e-5
+        np.testing.assert_allclose(
+            copy.sensordata[span], data.sensordata[span], rtol=1e-3, atol=atol, err_msg=sensor.name
+        )
+    np.testing.assert_allclose(copy.qpos, data.qpos, atol=1e-5)
+    np.testing.assert_allclose(copy.qvel, data.qvel, atol=5e-3)

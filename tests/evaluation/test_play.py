@@ -1,0 +1,187 @@
+"""A film holds what was asked for; where nothing can draw, one line says what to install."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import types
+
+import imageio_ffmpeg
+import mujoco
+import numpy as np
+import pytest
+
+from jaxrl_hw import play
+from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
+from jaxrl_hw.errors import RunError, UserError
+from jaxrl_hw.evaluation import opengl
+from jaxrl_hw.evaluation.film import recent_mean
+from jaxrl_hw.evaluation.overlay import Caption, Dial, Motion, Row, draw
+from jaxrl_hw.evaluation.schedule import command_table, describe, make_schedule
+from jaxrl_hw.evaluation.viewer import view_run
+
+SMALL = ["--width", "320", "--height", "180", "--seconds", "0.4"]
+SHORT = [*SMALL, "--seconds", "0.2"]
+
+
+@pytest.fixture(scope="module")
+def gl():
+    try:
+        return opengl.choose_backend()
+    except RunError as error:
+        pytest.skip(str(error))
+
+
+def read(path, width, height):
+    """What ffmpeg says of a film, and its pictures [n, height, width, 3]."""
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-i", str(path)]
+    done = subprocess.run(
+        [*command, "-f", "rawvideo", "-pix_fmt", "rgb24", "-"], capture_output=True, check=True
+    )
+    pictures = np.frombuffer(done.stdout, np.uint8).reshape(-1, height, width, 3)
+    return done.stderr.decode(), pictures
+
+
+def test_an_mp4_that_browsers_play(gl, walking_run, capsys):
+    assert play.main(["--run-dir", str(walking_run.folder), *SMALL]) == 0
+    path = walking_run.folder / "videos" / "2.mp4"
+    told, pictures = read(path, 320, 180)
+    assert "h264" in told
+    assert "yuv420p" in told
+    assert "25 fps" in told
+    assert len(pictures) == 10
+    assert pictures.std() > 20, "a robot, a floor and a sky, not one colour"
+    said = capsys.readouterr().out
+    assert str(path) in said
+    assert "10 pictures of 320 x 180" in said
+    assert "took" in said
+    assert [p.name for p in path.parent.iterdir()] == ["2.mp4"], "nothing half-written is left"
+
+
+def test_a_gif_of_the_cartpole(gl, cartpole_run, tmp_path):
+    path = tmp_path / "new folder" / "film.gif"
+    assert play.main(["--run-dir", str(cartpole_run.folder), "--out", str(path), *SHORT]) == 0
+    assert path.read_bytes()[:6] == b"GIF89a"
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        (["--wdith", "9"], 'did you mean "--width"'),
+        (["--run-dir", "{tmp}/nothing"], "does not exist"),
+        (["--run-dir", "{run}", "--out", "{tmp}/film.avi"], "must end in .mp4 or .gif"),
+        (["--run-dir", "{run}", "--out", "{tmp}"], "is a folder"),
+        (["--run-dir", "{run}", "--out", "{run}/config.json/film.mp4"], "cannot write a film"),
+        (["--run-dir", "{run}", "--width", "321"], "try 322"),
+        (["--run-dir", "{run}", "--height", "9999"], "from 64 to 4096"),
+        (["--run-dir", "{run}", "--command", "fast"], "three numbers"),
+        (["--run-dir", "{run}", "--command", "1 2 nan"], "finite"),
+        (["--run-dir", "{run}", "--command", "99 0 0"], "too fast"),
+        (["--run-dir", "{run}", "--seconds", "0"], "from 0.2 to 600"),
+        (["--run-dir", "{run}", "--viewer", "--out", "{tmp}/film.mp4"], "--viewer"),
+    ],
+)
+def test_bad_input_is_one_line(told, said, walking_run, tmp_path, capsys):
+    places = {"tmp": tmp_path, "run": walking_run.folder}
+    assert play.main([word.format(**places) for word in told]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_without_opengl_one_line_names_the_packages(walking_run, monkeypatch, capsys):
+    monkeypatch.setenv("MUJOCO_GL", "")
+    monkeypatch.setattr(opengl.sys, "platform", "linux")
+    monkeypatch.setattr(opengl.ctypes.util, "find_library", lambda name: None)
+    monkeypatch.delenv("DISPLAY", raising=False)
+    assert play.main(["--run-dir", str(walking_run.folder)]) == 1
+    error = capsys.readouterr().err
+    assert "libegl1" in error
+    assert "libosmesa6" in error
+    assert error.count("\n") == 1
+
+
+def test_a_library_that_cannot_draw_gives_way_to_the_next(monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", "")
+    monkeypatch.setenv("PYOPENGL_PLATFORM", "egl")
+    monkeypatch.setattr(opengl.sys, "platform", "linux")
+    monkeypatch.setattr(opengl, "_failure", lambda b: "no driver" if b == "egl" else "")
+    assert opengl.choose_backend() == "osmesa"
+
+
+def test_the_users_choice_is_the_only_one_tried(monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", "osmesa")
+    monkeypatch.setattr(opengl, "_failure", lambda b: "no driver" if b == "osmesa" else "")
+    with pytest.raises(RunError, match="MUJOCO_GL asks for osmesa: no driver"):
+        opengl.choose_backend()
+    monkeypatch.setenv("MUJOCO_GL", "elg")
+    with pytest.raises(UserError, match='did you mean "egl"'):
+        opengl.choose_backend()
+
+
+def test_a_schedule_fills_the_time_and_stays_within_what_was_trained():
+    trained = JoystickConfig(vx=(0.0, 0.5))
+    legs = make_schedule([], trained, seconds=12.0, control_dt=0.02)
+    table = command_table(legs)
+    assert table.shape == (600, 1, 3)
+    assert table[..., 0].min() == 0.0
+    assert table[..., 0].max() == 0.5
+    given = make_schedule([(1.0, 0, 0), (0, 0, -1.0)], trained, 0.1, 0.02)
+    assert [(leg.command, leg.steps) for leg in given] == [((1.0, 0, 0), 2), ((0, 0, -1.0), 3)]
+
+
+def test_commands_in_words():
+    assert describe((0.5, 0.0, 0.0)) == "walk forward"
+    assert describe((-0.5, 0.2, -0.4)) == "walk backward and left, turn right"
+    assert describe((0.0, 0.0, 0.0)) == "stand"
+
+
+def test_means_do_not_reach_back_past_a_fall():
+    values = np.array([[1.0], [2.0], [3.0], [10.0], [20.0]])
+    restart = np.array([False, False, False, True, False])
+    assert recent_mean(values, restart, 2)[:, 0].tolist() == [1.0, 1.5, 2.5, 10.0, 15.0]
+
+
+def test_the_overlay_leaves_the_middle_of_the_picture_alone():
+    picture = np.full((540, 960, 3), 90, np.uint8)
+    dial = Dial(Motion(0.5, 0.0, 0.8), Motion(0.0, 0.0, 0.0), full=1.0)
+    rows = (Row("forward", 0.5, 0.43, "m/s"),)
+    shown = draw(picture, Caption("g1", "iteration 9", "walk forward", rows, "1.0 s", 1, dial))
+    assert shown.shape == picture.shape
+    assert shown.dtype == np.uint8
+    assert (shown[:, 350:780] == 90).all()
+    assert (shown[16:150, 16:330] != 90).mean() > 0.9
+    assert (shown[400:520, 810:940] != 90).any()
+
+
+def test_the_viewer_needs_a_display(walking_run, monkeypatch, capsys):
+    monkeypatch.setattr(play.sys, "platform", "linux")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    assert play.main(["--run-dir", str(walking_run.folder), "--viewer"]) == 1
+    assert "needs a display" in capsys.readouterr().err
+
+
+def test_the_viewer_shows_every_control_step_until_it_is_closed(walking_run):
+    class Window:
+        lock = contextlib.nullcontext
+
+        def __init__(self):
+            self.cam, self.poses = types.SimpleNamespace(), []
+
+        def is_running(self):
+            return len(self.poses) < 7
+
+        def sync(self):
+            self.poses.append(self.data.qpos.copy())
+
+    @contextlib.contextmanager
+    def launch(model, data):
+        assert isinstance(model, mujoco.MjModel)
+        window.data = data
+        yield window
+
+    window = Window()
+    assert view_run(walking_run, seconds=0.1, launch=launch) == 7
+    assert len(np.unique(np.stack(window.poses), axis=0)) == 7
+    assert window.cam.trackbodyid == 1
