@@ -42,7 +42,7 @@ VARIANTS = {
     "augment": Variant(
         "mirrored samples in place of the mirror loss", ["--ppo.symmetry", "augment"]
     ),
-    "no_guide": Variant("from a random policy", ["--ppo.no-guide"]),
+    "no_guide": Variant("from a random policy", ["--ppo.no-motion-prior"]),
     "no_gait": Variant(
         "no gait-phase reward",
         ["--joystick.reward.foot-height", "0", "--joystick.reward.foot-contact", "0"],

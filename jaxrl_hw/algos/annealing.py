@@ -24,7 +24,7 @@ def adapt_rate(config: PPOConfig, opt_state: Any, kl: Array) -> Any:
         factor = jnp.where(kl > 2.0 * config.desired_kl, 1.0 / 1.2, up).astype(rate.dtype)
         rate = jnp.maximum(rate * factor, config.lr_min)
     rate = jnp.minimum(rate, _ceiling(config, opt_state.count))
-    if config.value_first:
+    if config.critic_warmup:
         rate = _until_released(config, opt_state.count, rate)
     rate = rate.astype(hyper["learning_rate"].dtype)
     return opt_state._replace(hyperparams={**hyper, "learning_rate": rate})
@@ -32,7 +32,7 @@ def adapt_rate(config: PPOConfig, opt_state: Any, kl: Array) -> Any:
 
 def waiting_minibatches(config: PPOConfig) -> int:
     """For how many minibatches only the value network learns."""
-    return config.value_first * config.epochs * config.minibatches
+    return config.critic_warmup * config.epochs * config.minibatches
 
 
 def _until_released(config: PPOConfig, count: Array, rate: Array) -> Array:

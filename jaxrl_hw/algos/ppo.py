@@ -66,12 +66,12 @@ def make(
     action_size: int,
     symmetry: Symmetry | None = None,
     precision: str = "float32",
-    guide: Callable[[], Guide] | None = None,
+    motion_prior: Callable[[], Guide] | None = None,
 ) -> Algorithm:
     """PPO for given sizes; see `jaxrl_hw.types.Algorithm` for what is returned.
 
-    Without a symmetry the mirror loss and the augmentation are off. With a guide (made when `init`
-    asks for it) the policy starts from its motion.
+    Without a symmetry the mirror loss and the augmentation are off. With a motion prior (made when
+    `init` asks for it) the policy starts from its motion.
 
     Raises:
       UserError: unknown activation, schedule or symmetry mode.
@@ -87,7 +87,7 @@ def make(
     optimizer = _optimizer(config)
 
     def init(key: Array) -> Learner:
-        params = _fresh(nets, net.init_std, obs_size, critic_size, action_size, guide, key)
+        params = _fresh(nets, net.init_std, obs_size, critic_size, action_size, motion_prior, key)
         stats = ObsStats(normalize.init(obs_size), normalize.init(critic_size))
         return Learner(params, optimizer.init(params), stats)
 
@@ -126,14 +126,14 @@ def _fresh(
     obs_size: int,
     critic_size: int,
     action_size: int,
-    guide: Callable[[], Guide] | None,
+    motion_prior: Callable[[], Guide] | None,
     key: Array,
 ) -> Params:
-    """Networks that know nothing but a guide's motion. Consumes key."""
+    """Networks that know nothing but a motion_prior's motion. Consumes key."""
     key_policy, key_value, key_guide = jax.random.split(key, 3)
     policy = nets.policy.init(key_policy, jnp.zeros(obs_size))
-    if guide is not None:
-        policy = imitate(nets.policy, policy, guide(), key_guide)
+    if motion_prior is not None:
+        policy = imitate(nets.policy, policy, motion_prior(), key_guide)
     value = nets.value.init(key_value, jnp.zeros(critic_size))
     return Params(policy, value, jnp.full(action_size, jnp.log(init_std), jnp.float32))
 
@@ -153,7 +153,9 @@ def _optimizer(config: PPOConfig) -> optax.GradientTransformationExtraArgs:
             optax.clip_by_global_norm(config.max_grad_norm),
             hold(adam, held) if held else adam,
         ]
-        return optax.chain(*steps, *([follow(config.average)] if config.average else []))
+        return optax.chain(
+            *steps, *([follow(config.weight_averaging)] if config.weight_averaging else [])
+        )
 
     # the rate is part of the state, so that it is saved and continues with it
     return optax.inject_hyperparams(clipped_adam)(

@@ -43,14 +43,14 @@ class PPOConfig:
     goal does not change what was."""
     end_std: float = 0.15
     """Upper bound of the policy's standard deviation at the end of the annealing."""
-    average: float = 0.0
+    weight_averaging: float = 0.0
     """Part of the run so far over which the weights of the policy that is evaluated and exported
     are averaged; 0: they are the last ones."""
-    value_first: int = 0
+    critic_warmup: int = 0
     """Iterations at the start in which only the value network learns, at lr_max; the policy then
     starts at learning_rate. `--init-from` a policy alone sets 120: with a value network that is new
     a trained policy would first lose what it can."""
-    guide: bool = True
+    motion_prior: bool = True
     """Start the policy from the task's open-loop motion (stepping in place), if it has one."""
     max_grad_norm: float = 1.0
     """Gradients are scaled down to this global norm."""

@@ -1,4 +1,4 @@
-"""The algorithms: each registers its settings class, and says what it needs, before jax is loaded."""
+"""The algorithms: each registers its settings class and says what it needs, without jax."""
 
 from __future__ import annotations
 

@@ -72,5 +72,5 @@ def make_algorithm(config: Config, env: Env) -> Algorithm:
         env.action_size,
         env.symmetry,
         config.precision,
-        env.guide if config.ppo.guide else None,
+        env.motion_prior if config.ppo.motion_prior else None,
     )

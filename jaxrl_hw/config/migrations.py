@@ -8,8 +8,8 @@ from typing import Any
 
 BEFORE = {
     "joystick.self_collision": True,
-    "joystick.standing_clock": 1.0,
-    "joystick.standing_clock_speed": 0.0,
+    "joystick.standing_phase": 1.0,
+    "joystick.standing_phase_speed": 0.0,
     "joystick.swing_exponent": 1.0,
     "joystick.recovery_speed": 0.0,
     "joystick.recovery_after_s": 2.0,
@@ -18,12 +18,22 @@ BEFORE = {
     "joystick.finish": {"iteration": 0},
     "joystick.finish.push_interval_s": 5.0,
     "joystick.reward.velocity_fine": 0.0,
-    "ppo.average": 0.0,
-    "ppo.value_first": 0,
+    "ppo.weight_averaging": 0.0,
+    "ppo.critic_warmup": 0,
     "joystick.reward.landing": 0.0,
     "joystick.reward.walking_power": 0.0,
 }
 """What was so before there was a setting for it, whatever a preset says today."""
+RENAMED = {
+    "ppo.guide": "motion_prior",
+    "ppo.value_first": "critic_warmup",
+    "ppo.average": "weight_averaging",
+    "joystick.standing_clock": "standing_phase",
+    "joystick.standing_clock_speed": "standing_phase_speed",
+    "joystick.last.standing_clock_speed": "standing_phase_speed",
+    "joystick.finish.standing_clock_speed": "standing_phase_speed",
+}
+"""Old dotted keys, each with the name that it has now in its group."""
 RETIRED = {"joystick.ease_in": 0, "joystick.ease_from": None, "joystick.pause_clock": False}
 """Settings that are gone, each with the value that did nothing; None: nothing by themselves."""
 
@@ -35,6 +45,9 @@ def as_now(saved: Mapping[str, Any]) -> dict[str, Any]:
     preset's.
     """
     now: dict[str, Any] = copy.deepcopy(dict(saved))
+    for group, _, name, renamed in _placed(RENAMED, now):
+        if name in group:
+            group[renamed] = group.pop(name)
     for group, _, name, _ in _placed(RETIRED, now):
         group.pop(name, None)
     for group, _, name, value in _placed(BEFORE, now):

@@ -54,7 +54,7 @@ def preset_config(
     widths = _WIDE if best else _SMALL
     ppo = PPOConfig(anneal=round(_ANNEALED * iterations))
     if robot == "g1_12dof":
-        ppo = replace(ppo, end_std=0.16, average=0.1)
+        ppo = replace(ppo, end_std=0.16, weight_averaging=0.1)
     return replace(
         base,
         iterations=iterations + _AFTER.get((robot, preset), 0),
@@ -106,7 +106,7 @@ def _joystick(robot: str, feet: int) -> JoystickConfig:
             finish=JoystickFinish(iteration=3000),  # and does so at little power
             push_speed=1.5,
             swing_height=0.085,
-            standing_clock=0.25,  # else it steps in place
+            standing_phase=0.25,  # else it steps in place
             noise=0.2,  # with more it cannot tell how fast its base moves
             torso_offset=0.01,
             reward=reward,

@@ -32,7 +32,7 @@ class Env(NamedTuple):
     symmetry: Symmetry | None
     reset: Callable[[Array], Any]
     step: Callable[[Any, Array, Array], tuple[Any, Transition]]
-    guide: Callable[[], Callable[[Array], tuple[Array, Array]]] | None = None
+    motion_prior: Callable[[], Callable[[Array], tuple[Array, Array]]] | None = None
     pause: PhaseMask | None = None  # applied to what the policy sees and learns from
     host_bytes: int = 0  # what the engine keeps outside JAX
     at: Callable[[Array], Env] | None = None
@@ -65,7 +65,7 @@ def make_vector_env(task: Task, physics: Physics, num_envs: int) -> Env:
         task.symmetry,
         reset,
         step,
-        task.guide,
+        task.motion_prior,
         task.pause,
         physics.host_bytes[0] + num_envs * physics.host_bytes[1],
         None if at is None else lambda iteration: make_vector_env(at(iteration), physics, num_envs),

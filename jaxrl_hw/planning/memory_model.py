@@ -248,7 +248,7 @@ def _numbers(config: Config) -> _Numbers:
         state = 3 * (joints + 7) + 8 * bodies + 2 * (joints + 6) + 13 * 3 + joints + obs + critic
     policy = _weights(obs, config.net.policy, joints)
     weights = policy + _weights(critic, config.net.value, 1)
-    averaged = policy if config.ppo.average else 0
+    averaged = policy if config.ppo.weight_averaging else 0
     return _Numbers(task, joints, obs, critic, state, weights, averaged)
 
 

@@ -42,8 +42,8 @@ def first_state(env: Env, algorithm: Algorithm, config: Config, console: Console
     """
     if not config.init_from:
         return init_train_state(env, algorithm, config.seed)
-    # the guide would only be overwritten
-    plain = replace(config, ppo=replace(config.ppo, guide=False))
+    # the motion_prior would only be overwritten
+    plain = replace(config, ppo=replace(config.ppo, motion_prior=False))
     fresh = init_train_state(env, make_algorithm(plain, env), config.seed)
     theirs: TrainState | None = None
     if is_run_folder(config.init_from):
@@ -54,7 +54,7 @@ def first_state(env: Env, algorithm: Algorithm, config: Config, console: Console
     check_same_form(policy, fresh, config)
     batch = env.num_envs * algorithm.unroll
     state, taken = take_over(fresh, policy, theirs, batch)
-    waits = config.ppo.value_first
+    waits = config.ppo.critic_warmup
     alone = f"; only the value network learns for {waits} iterations" if waits else ""
     console.message(
         f"starts from {config.init_from} (iteration {policy.meta['iteration']:,}): {taken}{alone}"

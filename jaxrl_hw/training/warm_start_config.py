@@ -45,7 +45,7 @@ def _gently(ppo: PPOConfig, done: int, value_comes_too: bool) -> PPOConfig:
         ppo,
         learning_rate=ppo.learning_rate / 10.0,
         anneal=_left(ppo.anneal, done),
-        value_first=0 if value_comes_too else _VALUE_FIRST,
+        critic_warmup=0 if value_comes_too else _VALUE_FIRST,
     )
 
 

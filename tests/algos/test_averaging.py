@@ -67,7 +67,7 @@ ONE_PASS = replace(ONE_PASS, lr_max=0.05, lr_schedule="fixed")
 
 def taught(part: float, updates: int = 3) -> tuple[Any, Any]:
     """An algorithm, and what it has learned from random experience."""
-    settings = replace(ONE_PASS, average=part)
+    settings = replace(ONE_PASS, weight_averaging=part)
     algorithm = ppo.make(settings, NetConfig(policy=(8,), value=(8,)), OBS, OBS, 2)
     learner, update = algorithm.init(jax.random.key(0)), jax.jit(algorithm.update)
     for i in range(updates):
@@ -95,7 +95,7 @@ def test_experience_is_collected_with_the_weights_as_they_are() -> None:
 
 def test_a_run_continues_exports_and_hands_over_its_mean(train_run: Any, tmp_path: Path) -> None:
     base = preset_config("cartpole").ppo
-    changes = {"ppo": replace(base, unroll=8, epochs=2, minibatches=1, average=0.8)}
+    changes = {"ppo": replace(base, unroll=8, epochs=2, minibatches=1, weight_averaging=0.8)}
     whole = train_run("cartpole", tmp_path / "whole", iterations=4, **changes)
     train_run("cartpole", tmp_path / "parts", **changes)
     parts = train_run("cartpole", tmp_path / "parts", iterations=4, **changes)

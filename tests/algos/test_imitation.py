@@ -29,8 +29,8 @@ def swing(key: jax.Array) -> tuple[jax.Array, jax.Array]:
 @pytest.mark.parametrize("guided", [True, False])
 def test_a_guided_policy_starts_with_the_motion(guided: bool) -> None:
     net = NetConfig(policy=(64, 32), value=(16,))
-    guide = (lambda: swing) if guided else None
-    algorithm = ppo.make(PPOConfig(), net, OBS, OBS, ACTIONS, guide=guide)
+    motion_prior = (lambda: swing) if guided else None
+    algorithm = ppo.make(PPOConfig(), net, OBS, OBS, ACTIONS, motion_prior=motion_prior)
     learner = jax.jit(algorithm.init)(jax.random.key(0))
     seen, wanted = jax.vmap(swing)(jax.random.split(jax.random.key(1), 1000))
     did = algorithm.policy(learner, seen)
@@ -40,7 +40,7 @@ def test_a_guided_policy_starts_with_the_motion(guided: bool) -> None:
 
 def test_the_same_seed_gives_the_same_start() -> None:
     algorithm = ppo.make(
-        PPOConfig(), NetConfig((16,), (16,)), OBS, OBS, ACTIONS, guide=lambda: swing
+        PPOConfig(), NetConfig((16,), (16,)), OBS, OBS, ACTIONS, motion_prior=lambda: swing
     )
     one, two = (jax.jit(algorithm.init)(jax.random.key(3)).params for _ in range(2))
     for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True):
@@ -55,7 +55,7 @@ def test_a_walking_robot_has_a_guide_and_the_setting_turns_it_off() -> None:
     standing = jnp.zeros((1, env.obs_size))
     sizes = {}
     for on in (True, False):
-        chosen = replace(config, ppo=replace(config.ppo, guide=on))
+        chosen = replace(config, ppo=replace(config.ppo, motion_prior=on))
         algorithm = make_algorithm(chosen, env)
         learner = jax.jit(algorithm.init)(jax.random.key(0))
         # told to go forward, mid-swing of the right foot: its knee is to bend

@@ -44,7 +44,7 @@ def lived(tree: Any) -> Any:
 def test_a_checkpoint_takes_what_was_expected(robot: str, num_envs: int, tmp_path: Path) -> None:
     preset = preset_config(robot)
     config = replace(
-        preset, num_envs=num_envs, physics="native", ppo=replace(preset.ppo, guide=False)
+        preset, num_envs=num_envs, physics="native", ppo=replace(preset.ppo, motion_prior=False)
     )
     env = make_env(config)
     state = init_train_state(env, make_algorithm(config, env), 0)

@@ -64,8 +64,8 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
             "--joystick.last.iteration 400 must not be below --joystick.later.iteration 500",
         ),
         (
-            ["--joystick.last.standing-clock-speed", "-0.1"],
-            "--joystick.last.standing-clock-speed must be at least 0",
+            ["--joystick.last.standing-phase-speed", "-0.1"],
+            "--joystick.last.standing-phase-speed must be at least 0",
         ),
         (
             ["--joystick.later.walking-power", "nan"],

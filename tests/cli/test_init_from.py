@@ -172,7 +172,7 @@ def test_it_is_asked_for_what_the_policys_training_had_come_to(policy, tmp_path)
 
 def test_a_policy_waits_for_a_value_network_that_is_new(policy, npz, tmp_path):
     told = [*SMALL, "--run-dir", str(tmp_path / "new"), "--init-from", str(npz)]
-    config = parse([*told, "--ppo.value-first", "2"])
+    config = parse([*told, "--ppo.critic-warmup", "2"])
     ppo = config.ppo
     waited = fit(replace(config, iterations=2)).state.params
     begun_with, _, _ = begun(*told)
@@ -192,11 +192,11 @@ def test_a_trained_policy_is_moved_gently(source, npz, tmp_path):
     ppo = parse([*rest, "--init-from", "zoo:g1_12dof"]).ppo
     assert ppo.learning_rate == pytest.approx(0.1 * fresh.learning_rate)
     assert (ppo.anneal, ppo.lr_max) == (1, fresh.lr_max), "the rate fell long ago"
-    assert ppo.value_first > 0 == fresh.value_first
+    assert ppo.critic_warmup > 0 == fresh.critic_warmup
     told = [*SMALL, "--run-dir", str(tmp_path / "new"), "--ppo.anneal", "50"]
     own = parse([*told, "--init-from", str(npz)]).ppo
-    assert (own.anneal, own.value_first > 0) == (50, True), "flags win"
-    assert parse([*told, "--init-from", str(source.folder)]).ppo.value_first == 0
+    assert (own.anneal, own.critic_warmup > 0) == (50, True), "flags win"
+    assert parse([*told, "--init-from", str(source.folder)]).ppo.critic_warmup == 0
 
 
 def test_a_run_that_started_so_goes_on_without_its_source(source, npz, tmp_path, capsys):

@@ -66,10 +66,10 @@ def test_a_setting_that_was_at_work_is_not_left_out_in_silence(
 def test_a_run_from_before_a_setting_goes_on_as_it_was(tmp_path: Path) -> None:
     """Its bodies collided and its policy saw the clock, whatever the preset has come to be."""
     now = preset_config("g1_12dof")
-    assert (now.joystick.self_collision, now.joystick.standing_clock) == (False, 0.25)
+    assert (now.joystick.self_collision, now.joystick.standing_phase) == (False, 0.25)
     joystick = asdict(now.joystick)
-    since = ("self_collision", "standing_clock", "swing_exponent", "recovery_speed")
-    for name in (*since, "standing_clock_speed", "recovery_after_s", *STRETCHES):
+    since = ("self_collision", "standing_phase", "swing_exponent", "recovery_speed")
+    for name in (*since, "standing_phase_speed", "recovery_after_s", *STRETCHES):
         del joystick[name]
     for name in ("velocity_fine", "landing", "walking_power"):
         del joystick["reward"][name]
@@ -79,11 +79,11 @@ def test_a_run_from_before_a_setting_goes_on_as_it_was(tmp_path: Path) -> None:
     for argv in (["--run-dir", str(tmp_path)], ["--config", str(tmp_path / "config.json")]):
         config = parse(["--robot", "g1_12dof", *argv])
         assert config.joystick.self_collision
-        assert config.joystick.standing_clock == 1.0
+        assert config.joystick.standing_phase == 1.0
         assert config.joystick.swing_exponent == 1.0
         assert config.joystick.recovery_speed == config.joystick.reward.velocity_fine == 0.0
         assert config.joystick.recovery_after_s == 2.0, "a constant before it was a setting"
-        assert config.joystick.standing_clock_speed == 0.0
+        assert config.joystick.standing_phase_speed == 0.0
         begins = {getattr(config.joystick, stretch).iteration for stretch in STRETCHES}
         assert begins == {0}
 

@@ -16,7 +16,7 @@ from jaxrl_hw.envs.tasks.joystick import commands, gait, observations
 from jaxrl_hw.envs.tasks.joystick.layout import legged_layout
 from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
 
-CONFIG = JoystickConfig(swing_height=0.08, swing_fraction=0.45, standing_clock=0.25)
+CONFIG = JoystickConfig(swing_height=0.08, swing_fraction=0.45, standing_phase=0.25)
 
 
 def standing(name: str):

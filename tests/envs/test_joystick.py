@@ -383,7 +383,7 @@ def test_a_standing_robot_that_sees_all_of_the_clock_is_paid_for_stepping(
     pitch_rate: float, steps: bool
 ) -> None:
     """It tips over its feet, 0.78 m under the base, which stays where it is."""
-    at = stage(config=replace(CALM, standing_clock=0.25, standing_clock_speed=0.4))
+    at = stage(config=replace(CALM, standing_phase=0.25, standing_phase_speed=0.4))
     qpos = np.array(at.model.key("home").qpos)
     qpos[7] += 0.2
     qvel = np.zeros(at.model.nv)

@@ -25,11 +25,11 @@ pytestmark = pytest.mark.usefixtures("quick_compile")
 N, TURN, END, FINISH = 32, 5, 9, 12
 KEY = jax.random.key(3)
 ASKED = JoystickLater(TURN, 1.0, 0.4, yaw_rate=4.5, walking_power=-0.01, landing=-4.0, fall=-9.0)
-AT_LAST = JoystickLast(END, 0.0, 2.0, 1.5, fall=-20.0, standing_clock_speed=0.5, velocity_fine=3.0)
+AT_LAST = JoystickLast(END, 0.0, 2.0, 1.5, fall=-20.0, standing_phase_speed=0.5, velocity_fine=3.0)
 TO_FINISH = JoystickFinish(
     FINISH,
     fall=-30.0,
-    standing_clock_speed=0.5,
+    standing_phase_speed=0.5,
     push_interval_s=0.2,
     walking_power=-0.004,
     velocity_fine=6.0,
@@ -40,7 +40,7 @@ FIRST = JoystickConfig(
     push_speed=0.0,
     resample_s=(0.02, 0.02),
     zero_command=0.0,
-    standing_clock=0.25,
+    standing_phase=0.25,
     reward=JoystickReward(velocity_fine=1.5),
     later=ASKED,
     last=AT_LAST,

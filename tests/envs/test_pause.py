@@ -52,10 +52,10 @@ def test_feet_are_as_fast_as_their_sensors_say(name: str) -> None:
 def clocks() -> dict[float, np.ndarray]:
     """How much of the clock robots see that were told to stand and pushed, after 40 ms; by the
     speed from which all of it is shown."""
-    quiet = JoystickConfig(noise=0.0, push_speed=0.0, randomize=False, standing_clock=SIZE)
+    quiet = JoystickConfig(noise=0.0, push_speed=0.0, randomize=False, standing_phase=SIZE)
     seen = {}
     for fastest in (0.0, FASTEST):
-        task = replace(quiet, standing_clock_speed=fastest)
+        task = replace(quiet, standing_phase_speed=fastest)
         env = make_env(Config(robot="g1_12dof", physics="native", num_envs=7, joystick=task))
         assert env.pause is not None
         state = jax.jit(env.reset)(jax.random.key(0))
@@ -96,7 +96,7 @@ def test_a_runs_policy_and_its_file_see_what_its_iteration_asks_for() -> None:
     turn = config.joystick.last.iteration
     assert turn > 0
     env = make_env(config)
-    algorithm = make_algorithm(replace(config, ppo=replace(config.ppo, guide=False)), env)
+    algorithm = make_algorithm(replace(config, ppo=replace(config.ppo, motion_prior=False)), env)
     state = init_train_state(env, algorithm, seed=0)
     told = np.random.default_rng(0).uniform(-0.3, 0.3, (2, 47)).astype(np.float32)
     told[:, 6:9], told[:, -2:] = 0.0, (0.6, -0.8)
@@ -112,9 +112,9 @@ def test_a_runs_policy_and_its_file_see_what_its_iteration_asks_for() -> None:
 
 
 def test_a_policy_learns_from_what_it_saw_and_its_statistics_from_what_was_observed() -> None:
-    still = JoystickConfig(noise=0.0, push_speed=0.0, zero_command=1.0, standing_clock=SIZE)
+    still = JoystickConfig(noise=0.0, push_speed=0.0, zero_command=1.0, standing_phase=SIZE)
     base = Config(robot="g1_12dof", physics="native", num_envs=4, joystick=still)
-    config = replace(base, ppo=replace(base.ppo, unroll=3, guide=False))
+    config = replace(base, ppo=replace(base.ppo, unroll=3, motion_prior=False))
     env = make_env(config)
     algorithm = make_algorithm(config, env)
     state = init_train_state(env, algorithm, seed=0)

@@ -52,7 +52,7 @@ class Task(NamedTuple):
     reset: Callable[[Array], Start]
     control: Callable[[Any, Array], Array]
     outcome: Callable[[Any, ModelParams, PhysState, Array, Array, Array], Outcome]
-    guide: Callable[[], Callable[[Array], tuple[Array, Array]]] | None = None
+    motion_prior: Callable[[], Callable[[Array], tuple[Array, Array]]] | None = None
     """Makes key -> (normalized policy observation [O], action [A]): samples of a motion that a
     policy may be fitted to before it learns."""
     pause: PhaseMask | None = None

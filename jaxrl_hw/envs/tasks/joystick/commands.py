@@ -51,5 +51,5 @@ def is_to_stand(c: JoystickConfig, command: Array, physics: PhysState, feet: Arr
     """
     off = (c.recovery_speed > 0.0) & (jnp.linalg.norm(physics.qvel[:2]) >= c.recovery_speed)
     fastest = jnp.max(jnp.abs(feet))
-    off |= (c.standing_clock_speed > 0.0) & (fastest >= c.standing_clock_speed)
+    off |= (c.standing_phase_speed > 0.0) & (fastest >= c.standing_phase_speed)
     return is_standing(command) & ~(off & (physics.time >= c.recovery_after_s))

@@ -71,7 +71,7 @@ def stepping_in_place(
         phase = jax.random.uniform(key_phase)
         _, height = wanted(config, robot, phase, standing=told_to_stand)
         noise = jax.random.normal(key_rest, (size,))
-        seen_clock = jnp.where(told_to_stand, config.standing_clock, 1.0)
+        seen_clock = jnp.where(told_to_stand, config.standing_phase, 1.0)
         seen = observations.normalized_like(noise, command, phase, seen_clock)
         return seen, (height / config.swing_height) @ jnp.asarray(per_action)
 

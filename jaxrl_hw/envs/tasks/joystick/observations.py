@@ -77,18 +77,18 @@ def normalized_like(noise: Array, command: Array, phase: Array, size: Array) -> 
     return noise.at[6:9].set(command).at[-2:].set(jnp.sqrt(2.0) * size * clock)
 
 
-def pause(standing_clock: float, feet: np.ndarray, fastest: float | Array) -> PhaseMask:
+def pause(standing_phase: float, feet: np.ndarray, fastest: float | Array) -> PhaseMask:
     """A clock that is seen smaller by a robot that stands.
 
     Args:
-      standing_clock: its size while the command is to stand still and no foot is faster.
+      standing_phase: its size while the command is to stand still and no foot is faster.
       feet: [3 + A, K], rates of gyro and joints, rad/s -> velocities of the feet, m/s.
       fastest: m/s, also as an array []; 0 for feet of any speed.
     """
     joints = len(feet) - 3
     size, _ = sizes(joints, 0)
     clock = np.zeros(size, np.float32)
-    clock[-2:] = 1.0 - standing_clock
+    clock[-2:] = 1.0 - standing_phase
     told = np.zeros((size, 3), np.float32)
     told[6:9] = np.diag(1.0 / (COMMAND_SCALE * STANDING_SPEED))
     moves = np.zeros((size, feet.shape[1]), np.float32)

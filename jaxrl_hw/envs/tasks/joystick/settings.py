@@ -89,7 +89,7 @@ class JoystickLast(JoystickLater):
 
     zero_command: float = 0.45
     recovery_speed: float = 0.45
-    standing_clock_speed: float = 0.45
+    standing_phase_speed: float = 0.45
     """Foot speed under the base, m/s, from which who is told to stand sees all of the clock."""
     velocity_fine: float = 2.2
     """Weight of that reward term."""
@@ -103,7 +103,7 @@ class JoystickFinish(JoystickLast):
     less dear again, and becomes exact; pushed more often, it practises what a push takes."""
 
     recovery_speed: float = 0.35
-    standing_clock_speed: float = 0.35
+    standing_phase_speed: float = 0.35
     push_interval_s: float = 2.5
     """Mean seconds between pushes."""
     walking_power: float = -0.018
@@ -150,10 +150,10 @@ class JoystickConfig:
     """Power of the half sine that a swinging foot follows: at 2 it lands and leaves at no speed."""
     swing_fraction: float = 0.45
     """Part of the gait cycle that a foot swings."""
-    standing_clock: float = 1.0
+    standing_phase: float = 1.0
     """Size at which the policy sees the gait's clock while it is told to stand still: 1 is as ever,
     0 is not at all."""
-    standing_clock_speed: float = 0.0
+    standing_phase_speed: float = 0.0
     """Speed of a foot under the base along one axis, m/s, as gyro and joint rates tell it, from
     which the policy sees all of the clock even so, and is paid for stepping by it: a push has set
     the robot off. 0: never."""

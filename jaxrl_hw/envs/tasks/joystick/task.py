@@ -107,7 +107,7 @@ def _task(t: _Joystick, obs_size: int, critic_size: int) -> Task:
         reset=lambda key: _reset(t, key),
         control=lambda state, action: _target(t, action),
         outcome=lambda *args: _outcome(t, *args),
-        guide=lambda: gait.stepping_in_place(
+        motion_prior=lambda: gait.stepping_in_place(
             config, t.robot, t.model, t.body, lambda key: commands.draw_normalized(config, key)
         ),
     )
@@ -130,9 +130,9 @@ def _target(t: _Joystick, action: Array) -> Array:
 
 def _pause(t: _Joystick) -> PhaseMask | None:
     c = t.config
-    if c.standing_clock == 1.0:
+    if c.standing_phase == 1.0:
         return None
-    return observations.pause(c.standing_clock, t.feet_from_rates, c.standing_clock_speed)
+    return observations.pause(c.standing_phase, t.feet_from_rates, c.standing_phase_speed)
 
 
 def _symmetry(robot: Any) -> Symmetry | None:
