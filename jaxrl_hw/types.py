@@ -2,7 +2,7 @@
 
 Axis names used in every docstring:
 
-    T  control steps collected per iteration        (Config.ppo.unroll)
+    T  control steps collected per iteration        (Needs.unroll)
     N  environments stepped side by side            (Config.num_envs)
     A  actions, O  policy observation entries, C  critic observation entries
 """
@@ -10,6 +10,7 @@ Axis names used in every docstring:
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,8 +18,16 @@ import numpy as np
 if TYPE_CHECKING:  # policy files and plans are read before jax is loaded
     from jax import Array
 
+MILLION = 1_000_000
+"""Env steps are counted as whole millions and the rest: exact past 2**32."""
+
 Metrics = dict[str, Any]
 """Scalars of one iteration by name; the same names in every iteration of a run."""
+
+
+MotionPrior = Callable[[], Callable[["Array"], tuple["Array", "Array"]]]
+"""Makes key -> (normalized policy observation [O], action [A]): samples of a motion that a policy
+may be fitted to before it learns (behaviour cloning)."""
 
 
 class Observation(NamedTuple):
@@ -36,8 +45,8 @@ class Batch(NamedTuple):
     """One iteration's experience, time first.
 
     `next_obs` is what followed the action *before* any reset: at the end of an episode it is the
-    true final observation, from which a truncated episode bootstraps. `obs` is what the policy saw,
-    after a pause where the task has one; `next_obs` is as it was observed.
+    true final observation, from which a truncated episode bootstraps. Observations are as the
+    environments gave them; what a policy does to its inputs is its own.
     """
 
     obs: Observation  # [T, N, ...]
@@ -47,6 +56,7 @@ class Batch(NamedTuple):
     terminated: Array  # [T, N] bool: the episode ended in a state of no future value
     truncated: Array  # [T, N] bool: a time limit cut the episode, its future still counts
     extras: dict[str, Array]  # [T, N, ...] what the algorithm's act() recorded
+    phase_mask: PhaseMask | None = None  # the one that the policy acted with
 
 
 class Learner(NamedTuple):
@@ -73,21 +83,61 @@ class TrainState(NamedTuple):
         return Learner(self.params, self.opt_state, self.obs_stats)
 
 
+class Sizes(NamedTuple):
+    """What planning knows of an environment before one is made."""
+
+    obs: int  # entries of the policy's observation
+    critic: int  # entries of the critic's
+    action: int  # entries of an action
+    has_symmetry: bool  # the robot has a mirror image
+
+
+class Needs(NamedTuple):
+    """What an algorithm needs of memory and of the batch; bytes unless told otherwise."""
+
+    unroll: int  # control steps collected from every environment per iteration
+    epochs: int  # passes over the batch per iteration
+    minibatches: int  # per pass; num_envs * unroll must be divisible by it
+    network_bytes: int = 0  # all parameters
+    optimizer_bytes: int = 0  # moments and averages
+    normalizer_bytes: int = 0  # observation statistics
+    replay_bytes: int = 0  # a replay buffer, whatever the number of environments
+    sample_bytes: int = 0  # one sample of the batch
+    update_bytes_per_env: int = 0  # activations and gradients of an update
+
+
+class EnvSpec(NamedTuple):
+    """What an algorithm is made for."""
+
+    obs_size: int  # O
+    critic_size: int  # C
+    action_size: int  # A
+    symmetry: Symmetry | None = None
+    motion_prior: MotionPrior | None = None
+
+
 class Algorithm(NamedTuple):
     """A learning algorithm as pure functions over a `Learner`.
 
     init(key) -> Learner
-    act(learner, obs, key) -> (action [N, A], extras dict of [N, ...])
+    act(learner, obs, key, phase_mask=None) -> (action [N, A], extras dict of [N, ...])
     update(learner, batch, key) -> (Learner, Metrics)
-    policy(learner, policy_obs [..., O]) -> action [..., A], without exploration noise
+    policy(learner, policy_obs [..., O], phase_mask=None) -> action [..., A], without exploration
     """
 
     name: str
-    unroll: int  # T, control steps per iteration
+    needs: Needs
     init: Any
     act: Any
     update: Any
     policy: Any
+    critic_warmup: int = 0
+    """Iterations at the start in which only the critic learns."""
+
+    @property
+    def unroll(self) -> int:
+        """T, control steps per iteration."""
+        return self.needs.unroll
 
 
 class SignedPermutation(NamedTuple):

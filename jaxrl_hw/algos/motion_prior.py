@@ -1,4 +1,4 @@
-"""Fitting a fresh policy network to a motion that is known beforehand."""
+"""Behaviour cloning: a fresh policy network is fitted to a motion that is known beforehand."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from jax import Array, lax
 
 from jaxrl_hw.algos.networks.mlp import MLP
 
-Guide = Callable[[Array], tuple[Array, Array]]
-"""key -> (normalized policy observation [O], action [A]), one sample of the motion."""
-
 SAMPLES, MINIBATCH, EPOCHS = 8192, 256, 6
 """192 steps of Adam: on stepping in place they explain 99 % of the actions' variance."""
 
 
-def imitate(policy: MLP, params: Any, guide: Guide, key: Array) -> Any:
-    """The parameters of a network fitted to a guide's motion by regression. Consumes key.
+def clone_motion(
+    policy: MLP, params: Any, sample: Callable[[Array], tuple[Array, Array]], key: Array
+) -> Any:
+    """The parameters of a network fitted to a motion by regression. Consumes key.
 
     Args:
       policy: the network; params: its fresh parameters.
-      guide: what to imitate.
+      sample: key -> (normalized policy observation [O], action [A]).
       key: consumed.
     """
-    samples = jax.vmap(guide)(jax.random.split(key, SAMPLES))
+    samples = jax.vmap(sample)(jax.random.split(key, SAMPLES))
     parts = jax.tree.map(lambda x: x.reshape(-1, MINIBATCH, x.shape[-1]), samples)
     adam = optax.adam(optax.linear_schedule(3e-3, 0.0, EPOCHS * SAMPLES // MINIBATCH))
 

@@ -7,7 +7,6 @@ and right are alike (Yu, Turk and Liu 2018, arXiv:1801.08093).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -17,15 +16,25 @@ from jax import Array, lax
 
 from jaxrl_hw.algos.annealing import adapt_rate, noise_bound, waiting_minibatches
 from jaxrl_hw.algos.critic_warmup import hold
-from jaxrl_hw.algos.motion_prior import Guide, imitate
+from jaxrl_hw.algos.motion_prior import clone_motion
 from jaxrl_hw.algos.networks import distributions, normalize
 from jaxrl_hw.algos.networks.mlp import MLP
 from jaxrl_hw.algos.networks.settings import NetConfig
-from jaxrl_hw.algos.ppo_settings import PPOConfig
+from jaxrl_hw.algos.ppo_settings import ENTRY, PPOConfig
 from jaxrl_hw.algos.returns import gae
 from jaxrl_hw.algos.weight_averaging import averaged, follow
 from jaxrl_hw.errors import unknown
-from jaxrl_hw.types import Algorithm, Batch, Learner, Metrics, Observation, Symmetry
+from jaxrl_hw.types import (
+    Algorithm,
+    Batch,
+    EnvSpec,
+    Learner,
+    Metrics,
+    Observation,
+    PhaseMask,
+    Sizes,
+    Symmetry,
+)
 
 
 class Params(NamedTuple):
@@ -58,20 +67,11 @@ class _Nets(NamedTuple):
     value: MLP
 
 
-def make(
-    config: PPOConfig,
-    net: NetConfig,
-    obs_size: int,
-    critic_size: int,
-    action_size: int,
-    symmetry: Symmetry | None = None,
-    precision: str = "float32",
-    motion_prior: Callable[[], Guide] | None = None,
-) -> Algorithm:
-    """PPO for given sizes; see `jaxrl_hw.types.Algorithm` for what is returned.
+def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "float32") -> Algorithm:
+    """PPO for an environment's sizes; see `jaxrl_hw.types.Algorithm` for what is returned.
 
-    Without a symmetry the mirror loss and the augmentation are off. With a motion prior (made when
-    `init` asks for it) the policy starts from its motion.
+    Without a symmetry the mirror loss and the augmentation are off. With a motion prior the policy
+    starts from its motion, unless `config.motion_prior` is off.
 
     Raises:
       UserError: unknown activation, schedule or symmetry mode.
@@ -80,24 +80,29 @@ def make(
         raise unknown("lr schedule", config.lr_schedule, ("adaptive", "fixed"))
     if config.symmetry not in ("loss", "augment", "none"):
         raise unknown("symmetry mode", config.symmetry, ("loss", "augment", "none"))
+    symmetry = spec.symmetry
     nets = _Nets(
-        MLP(net.policy, action_size, net.activation, out_scale=0.01, dtype=precision),
+        MLP(net.policy, spec.action_size, net.activation, out_scale=0.01, dtype=precision),
         MLP(net.value, 1, net.activation, dtype=precision),
     )
     optimizer = _optimizer(config)
 
     def init(key: Array) -> Learner:
-        params = _fresh(nets, net.init_std, obs_size, critic_size, action_size, motion_prior, key)
-        stats = ObsStats(normalize.init(obs_size), normalize.init(critic_size))
+        prior = spec.motion_prior if config.motion_prior else None
+        params = _fresh(nets, net.init_std, spec._replace(motion_prior=prior), key)
+        stats = ObsStats(normalize.init(spec.obs_size), normalize.init(spec.critic_size))
         return Learner(params, optimizer.init(params), stats)
 
-    def policy(learner: Learner, policy_obs: Array) -> Array:
+    def policy(learner: Learner, policy_obs: Array, phase_mask: PhaseMask | None = None) -> Array:
         weights = averaged(learner.params.policy, learner.opt_state)
         params = learner.params._replace(policy=weights)
-        return _mean(nets, params, learner.obs_stats, policy_obs)
+        return _mean(nets, params, learner.obs_stats, _masked(phase_mask, policy_obs))
 
-    def act(learner: Learner, obs: Observation, key: Array) -> tuple[Array, dict[str, Array]]:
-        mean = _mean(nets, learner.params, learner.obs_stats, obs.policy)
+    def act(
+        learner: Learner, obs: Observation, key: Array, phase_mask: PhaseMask | None = None
+    ) -> tuple[Array, dict[str, Array]]:
+        seen = _masked(phase_mask, obs.policy)
+        mean = _mean(nets, learner.params, learner.obs_stats, seen)
         log_std = learner.params.log_std
         action = distributions.sample(key, mean, log_std)
         return action, {"log_prob": distributions.log_prob(action, mean, log_std), "mean": mean}
@@ -109,7 +114,7 @@ def make(
         params, opt_state, losses = _optimize(config, optimizer, loss, learner, samples, key)
         bound = noise_bound(config, net.init_std, opt_state.count)
         params = params._replace(log_std=jnp.minimum(params.log_std, bound))
-        # what was seen may have been seen through a pause: these are as they were observed
+        # of observations as they are: the phase mask comes before normalization
         stats = _take_in(learner.obs_stats, batch.next_obs)
         metrics = {name: value.mean() for name, value in losses.items()}
         metrics["entropy"] = distributions.entropy(params.log_std)
@@ -117,25 +122,23 @@ def make(
         metrics["lr"] = opt_state.hyperparams["learning_rate"]
         return Learner(params, opt_state, stats), metrics
 
-    return Algorithm("ppo", config.unroll, init, act, update, policy)
+    sizes = Sizes(spec.obs_size, spec.critic_size, spec.action_size, symmetry is not None)
+    needs = ENTRY.needs(config, net, sizes)
+    return Algorithm("ppo", needs, init, act, update, policy, config.critic_warmup)
 
 
-def _fresh(
-    nets: _Nets,
-    init_std: float,
-    obs_size: int,
-    critic_size: int,
-    action_size: int,
-    motion_prior: Callable[[], Guide] | None,
-    key: Array,
-) -> Params:
-    """Networks that know nothing but a motion_prior's motion. Consumes key."""
-    key_policy, key_value, key_guide = jax.random.split(key, 3)
-    policy = nets.policy.init(key_policy, jnp.zeros(obs_size))
-    if motion_prior is not None:
-        policy = imitate(nets.policy, policy, motion_prior(), key_guide)
-    value = nets.value.init(key_value, jnp.zeros(critic_size))
-    return Params(policy, value, jnp.full(action_size, jnp.log(init_std), jnp.float32))
+def _fresh(nets: _Nets, init_std: float, spec: EnvSpec, key: Array) -> Params:
+    """Networks that know nothing but the motion prior. Consumes key."""
+    key_policy, key_value, key_prior = jax.random.split(key, 3)
+    policy = nets.policy.init(key_policy, jnp.zeros(spec.obs_size))
+    if spec.motion_prior is not None:
+        policy = clone_motion(nets.policy, policy, spec.motion_prior(), key_prior)
+    value = nets.value.init(key_value, jnp.zeros(spec.critic_size))
+    return Params(policy, value, jnp.full(spec.action_size, jnp.log(init_std), jnp.float32))
+
+
+def _masked(phase_mask: PhaseMask | None, policy_obs: Array) -> Array:
+    return policy_obs if phase_mask is None else phase_mask(policy_obs)
 
 
 def _take_in(stats: ObsStats, obs: Observation) -> ObsStats:
@@ -178,7 +181,7 @@ def _value(nets: _Nets, params: Params, stats: ObsStats, critic_obs: Array) -> A
 def _samples(
     config: PPOConfig, nets: _Nets, learner: Learner, batch: Batch, symmetry: Symmetry | None
 ) -> Samples:
-    """Advantages and value targets, then one flat, normalized, perhaps mirrored batch."""
+    """Advantages and value targets, then one flat batch as the policy saw it, perhaps mirrored."""
     value = _value(nets, learner.params, learner.obs_stats, batch.obs.critic)
     next_value = _value(nets, learner.params, learner.obs_stats, batch.next_obs.critic)
     advantage = gae(
@@ -193,7 +196,7 @@ def _samples(
     target = advantage + value
     advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
     samples = Samples(
-        batch.obs,
+        batch.obs._replace(policy=_masked(batch.phase_mask, batch.obs.policy)),
         batch.action,
         batch.extras["log_prob"],
         batch.extras["mean"],

@@ -10,29 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jaxrl_hw.errors import unknown
-
-
-class Sizes(NamedTuple):
-    """What planning knows of an environment before any is made."""
-
-    obs: int  # entries of the policy's observation
-    critic: int  # entries of the critic's
-    action: int  # entries of an action
-    has_symmetry: bool  # whether the robot has a mirror image
-
-
-class Needs(NamedTuple):
-    """What an algorithm needs of memory and of the batch; bytes unless told otherwise."""
-
-    unroll: int  # control steps collected from every environment per iteration
-    epochs: int  # passes over the batch per iteration
-    minibatches: int  # per pass; num_envs * unroll must be divisible by it
-    network_bytes: int  # all parameters
-    optimizer_bytes: int  # moments and averages
-    normalizer_bytes: int  # observation statistics
-    replay_bytes: int  # a replay buffer, whatever the number of environments
-    sample_bytes: int  # one sample of the batch
-    update_bytes_per_env: int  # activations and gradients of an update, per environment
+from jaxrl_hw.types import Algorithm, EnvSpec, Needs, Sizes
 
 
 class AlgorithmEntry(NamedTuple):
@@ -44,9 +22,21 @@ class AlgorithmEntry(NamedTuple):
     needs: Callable[[Any, Any, Sizes], Needs]
     """(its settings, NetConfig, Sizes) -> Needs"""
     module: str
-    """Defines make(settings, net, env, precision) -> Algorithm."""
-    more_minibatches: Callable[[Any], Any | None] = lambda settings: None
-    """The settings with smaller minibatches, None where there are none: after out of memory."""
+    """Defines make(settings, NetConfig, EnvSpec, precision) -> Algorithm."""
+    warm_started: Callable[[Any, int, bool], Any]
+    """(settings, iterations that the policy has trained, whether its critic comes along) ->
+    settings that do not throw a trained policy off."""
+    more_minibatches: Callable[[Any], Any]
+    """The settings with minibatches of half the size: after out of memory."""
+
+    def make(self, settings: Any, net: Any, spec: EnvSpec, precision: str) -> Algorithm:
+        """The algorithm for an environment's sizes; imports jax.
+
+        Raises:
+          UserError: settings that it cannot use.
+        """
+        made: Algorithm = importlib.import_module(self.module).make(settings, net, spec, precision)
+        return made
 
 
 @cache

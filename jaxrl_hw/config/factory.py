@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import mujoco
 
-from jaxrl_hw.algos import ppo
+from jaxrl_hw.algos.registry import algorithm_entry
+from jaxrl_hw.config.curriculum import stage_settings
+from jaxrl_hw.config.resolve import task_name
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs import tasks
 from jaxrl_hw.envs.physics import Physics, make_physics
@@ -12,11 +14,9 @@ from jaxrl_hw.envs.physics.model import compile_model
 from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.envs.tasks.api import Task
 from jaxrl_hw.envs.vector import Env, make_vector_env
-from jaxrl_hw.errors import UserError, unknown
+from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware.detect import usable_cores
-from jaxrl_hw.types import Algorithm
-
-ALGORITHMS = ("ppo",)
+from jaxrl_hw.types import Algorithm, Needs, Sizes
 
 
 def make_task(config: Config) -> tuple[Task, Physics]:
@@ -35,7 +35,7 @@ def make_task(config: Config) -> tuple[Task, Physics]:
             f"try {robot.control_dt / max(substeps, 1):g}"
         )
     model = compile_model(robot.mjcf, timestep, self_collision=config.joystick.self_collision)
-    name = robot.task if config.task == "auto" else config.task
+    name = task_name(config)
     if not config.joystick.dry_friction:
         model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_FRICTIONLOSS)
     task = tasks.make_task(name, getattr(config, name, None), robot, model)
@@ -53,7 +53,8 @@ def make_env(config: Config) -> Env:
     if isinstance(config.num_envs, str):
         raise UserError('num_envs is "auto": use the config of make_plan(config), or give a number')
     task, physics = make_task(config)
-    return make_vector_env(task, physics, config.num_envs)
+    stages = [(at, task.params_of(settings)) for at, settings in stage_settings(config)]
+    return make_vector_env(task, physics, config.num_envs, stages)
 
 
 def make_algorithm(config: Config, env: Env) -> Algorithm:
@@ -62,15 +63,15 @@ def make_algorithm(config: Config, env: Env) -> Algorithm:
     Raises:
       UserError: unknown algorithm, or settings it cannot use.
     """
-    if config.algo != "ppo":
-        raise unknown("algorithm", config.algo, ALGORITHMS)
-    return ppo.make(
-        config.ppo,
-        config.net,
-        env.obs_size,
-        env.critic_size,
-        env.action_size,
-        env.symmetry,
-        config.precision,
-        env.motion_prior if config.ppo.motion_prior else None,
-    )
+    entry = algorithm_entry(config.algo)
+    return entry.make(getattr(config, entry.name), config.net, env.spec, config.precision)
+
+
+def algorithm_needs(config: Config, sizes: Sizes | None = None) -> Needs:
+    """What the config's algorithm needs; without sizes its bytes are of no use.
+
+    Raises:
+      UserError: unknown algorithm.
+    """
+    entry = algorithm_entry(config.algo)
+    return entry.needs(getattr(config, entry.name), config.net, sizes or Sizes(0, 0, 0, False))

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from jaxrl_hw.envs.physics.api import ModelParams, Physics, PhysState, is_finite
-from jaxrl_hw.envs.tasks.api import Start, Task
+from jaxrl_hw.envs.tasks.api import Start, Task, TaskParams
 from jaxrl_hw.types import Observation
 
 
@@ -39,9 +39,9 @@ class Transition(NamedTuple):
     diagnostics: dict[str, Array]
 
 
-def reset(task: Task, key: Array) -> EnvState:
+def reset(task: Task, task_params: TaskParams, key: Array) -> EnvState:
     """A fresh episode. Consumes key."""
-    return _begin(task.reset(key), jnp.zeros((), jnp.int32))
+    return _begin(task.reset(task_params, key), jnp.zeros((), jnp.int32))
 
 
 def stagger(task: Task, state: EnvState, key: Array) -> EnvState:
@@ -55,22 +55,32 @@ def stagger(task: Task, state: EnvState, key: Array) -> EnvState:
 
 
 def step(
-    task: Task, physics: Physics, state: EnvState, action: Array, key: Array
+    task: Task,
+    physics: Physics,
+    task_params: TaskParams,
+    state: EnvState,
+    action: Array,
+    key: Array,
 ) -> tuple[EnvState, Transition]:
     """Advance one environment by one control step, resetting it if its episode ended.
 
     Every reset is freshly random. Consumes key.
 
     Args:
+      task, physics: what is stepped.
+      task_params: that hold now.
       state: of one environment.
       action: [A].
+      key: consumed.
     """
     key_outcome, key_reset = jax.random.split(key)
-    ctrl = task.control(state.task, action)
+    ctrl = task.control(task_params, state.task, action)
     stepped, sensordata = physics.step(state.params, state.physics, ctrl)
     finite = is_finite(stepped, sensordata)
-    out = task.outcome(state.task, state.params, stepped, sensordata, action, key_outcome)
-    fresh = _begin(task.reset(key_reset), jnp.zeros((), jnp.int32))
+    out = task.outcome(
+        task_params, state.task, state.params, stepped, sensordata, action, key_outcome
+    )
+    fresh = reset(task, task_params, key_reset)
 
     steps = state.steps + 1
     terminated = out.terminated | ~finite

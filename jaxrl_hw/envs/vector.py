@@ -1,25 +1,29 @@
-"""Environments side by side: a task and an engine, vmapped."""
+"""Environments side by side: a task and an engine, vmapped, and the stages of a curriculum."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from jaxrl_hw.envs import episode
 from jaxrl_hw.envs.episode import EnvState, Transition
 from jaxrl_hw.envs.physics.api import Physics
-from jaxrl_hw.envs.tasks.api import Task
-from jaxrl_hw.types import PhaseMask, Symmetry
+from jaxrl_hw.envs.tasks.api import Task, TaskParams
+from jaxrl_hw.types import MILLION, EnvSpec, MotionPrior, PhaseMask, Symmetry
 
 
 class Env(NamedTuple):
     """N environments of one task on one engine, as pure functions.
 
-    reset(key) -> EnvState, every leaf [N, ...]
-    step(state, action [N, A], key) -> (EnvState, Transition), every leaf [N, ...]
+    reset(key, task_params=None) -> EnvState, every leaf [N, ...]
+    step(state, action [N, A], key, task_params=None) -> (EnvState, Transition), leaves [N, ...]
+
+    Without task_params those of the run's start hold.
     """
 
     name: str
@@ -30,30 +34,62 @@ class Env(NamedTuple):
     action_size: int
     control_dt: float  # s
     symmetry: Symmetry | None
-    reset: Callable[[Array], Any]
-    step: Callable[[Any, Array, Array], tuple[Any, Transition]]
-    motion_prior: Callable[[], Callable[[Array], tuple[Array, Array]]] | None = None
-    pause: PhaseMask | None = None  # applied to what the policy sees and learns from
+    reset: Callable[..., Any]
+    step: Callable[..., tuple[Any, Transition]]
+    params_at: Callable[[Array], TaskParams] = lambda env_steps: None
+    """env_steps uint32 [2] (whole millions, rest) -> the task parameters of that point of a run"""
+    phase_mask: Callable[[TaskParams], PhaseMask | None] = lambda task_params: None
+    motion_prior: MotionPrior | None = None
     host_bytes: int = 0  # what the engine keeps outside JAX
-    at: Callable[[Array], Env] | None = None
-    """The environments as they are in an iteration int32 [] of a run, where the task changes over
-    it; these here are as at the start."""
+
+    @property
+    def spec(self) -> EnvSpec:
+        """What an algorithm is made for."""
+        return EnvSpec(
+            self.obs_size, self.critic_size, self.action_size, self.symmetry, self.motion_prior
+        )
 
 
-def make_vector_env(task: Task, physics: Physics, num_envs: int) -> Env:
-    """num_envs environments of a task on an engine."""
+def make_vector_env(
+    task: Task,
+    physics: Physics,
+    num_envs: int,
+    stages: Sequence[tuple[int, TaskParams]] = (),
+) -> Env:
+    """num_envs environments of a task on an engine.
 
-    def reset(key: Array) -> EnvState:
+    Args:
+      task, physics: what is stepped.
+      num_envs: N.
+      stages: (env step from which they hold, task parameters), rising; none for `task.params`
+        throughout a run.
+    """
+    stages = tuple(stages) or ((0, task.params),)
+    task = _without_idle_terms(task, [params for _, params in stages])
+    masks = [task.phase_mask(p) for _, p in stages] if task.phase_mask else []
+    masked = any(np.any(mask.clock) for mask in masks)
+    first = stages[0][1]
+
+    def reset(key: Array, task_params: TaskParams = None) -> EnvState:
+        params = first if task_params is None else task_params
         key_reset, key_stagger = jax.random.split(key)
-        state = jax.vmap(lambda k: episode.reset(task, k))(jax.random.split(key_reset, num_envs))
+        fresh = jax.vmap(lambda k: episode.reset(task, params, k))
+        state = fresh(jax.random.split(key_reset, num_envs))
         stagger = jax.vmap(lambda s, k: episode.stagger(task, s, k))
         return stagger(state, jax.random.split(key_stagger, num_envs))
 
-    def step(state: EnvState, action: Array, key: Array) -> tuple[EnvState, Transition]:
-        one = jax.vmap(lambda s, a, k: episode.step(task, physics, s, a, k))
+    def step(
+        state: EnvState, action: Array, key: Array, task_params: TaskParams = None
+    ) -> tuple[EnvState, Transition]:
+        params = first if task_params is None else task_params
+        one = jax.vmap(lambda s, a, k: episode.step(task, physics, params, s, a, k))
         return one(state, action, jax.random.split(key, num_envs))
 
-    at = task.at
+    def phase_mask(task_params: TaskParams) -> PhaseMask | None:
+        if task.phase_mask is None or not masked:
+            return None
+        return task.phase_mask(first if task_params is None else task_params)
+
     return Env(
         task.name,
         physics.engine,
@@ -65,16 +101,46 @@ def make_vector_env(task: Task, physics: Physics, num_envs: int) -> Env:
         task.symmetry,
         reset,
         step,
+        lambda env_steps: params_at(stages, env_steps),
+        phase_mask,
         task.motion_prior,
-        task.pause,
         physics.host_bytes[0] + num_envs * physics.host_bytes[1],
-        None if at is None else lambda iteration: make_vector_env(at(iteration), physics, num_envs),
     )
 
 
-def env_at(env: Env, iteration: Array | None) -> Env:
-    """The environments as they are in an iteration int32 [] of a run; None: as at its start."""
-    return env if env.at is None or iteration is None else env.at(iteration)
+def params_at(stages: Sequence[tuple[int, TaskParams]], env_steps: Array) -> TaskParams:
+    """The task parameters that hold after env_steps uint32 [2], whole millions and the rest.
+
+    A leaf that no stage changes stays the number it is, so that the compiler sees a constant.
+    """
+    begun = [
+        (env_steps[0] > at // MILLION)
+        | ((env_steps[0] == at // MILLION) & (env_steps[1] >= at % MILLION))
+        for at, _ in stages[1:]
+    ]
+    stage = sum((b.astype(jnp.int32) for b in begun), jnp.zeros((), jnp.int32))
+
+    def pick(*values: Any) -> Any:
+        if all(value == values[0] for value in values):
+            return values[0]
+        return jnp.asarray(values, jnp.float32)[stage]
+
+    return jax.tree.map(pick, *[params for _, params in stages])
+
+
+def _without_idle_terms(task: Task, stages: Sequence[TaskParams]) -> Task:
+    """The task without the reward terms whose weight is 0 in every stage."""
+    if task.reward_weights is None:
+        return task
+    weights = [task.reward_weights(params) for params in stages]
+    idle = {name for name in weights[0] if not any(each[name] for each in weights)}
+
+    def outcome(*args: Any) -> Any:
+        out = task.outcome(*args)
+        rewards = {name: value for name, value in out.rewards.items() if name not in idle}
+        return out._replace(rewards=rewards)
+
+    return task._replace(outcome=outcome)
 
 
 def make_key(seed: int) -> Array:

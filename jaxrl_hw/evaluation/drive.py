@@ -29,9 +29,10 @@ from jaxrl_hw.evaluation.worlds import (
     PUSH_EVERY_S,
     Conditions,
     World,
+    commanded,
     driving_config,
     make_worlds,
-    told_task,
+    on_servos,
 )
 from jaxrl_hw.hardware import xla
 
@@ -116,15 +117,14 @@ def make_driver(config: Config, num_envs: int) -> Driver:
     task, physics = make_task(config)
     if task.name == "joystick":
         physics = servo.make(physics.model, physics.substeps, physics.fields)
-    told = told_task(config, task, physics)
     every = max(1, round(PUSH_EVERY_S / physics.control_dt))
 
     def start(key: Array, command: Array, world: World) -> DriveState:
         key, key_envs, key_delay = jax.random.split(key, 3)
         drawn = jax.random.uniform(key_delay, (num_envs,)) * (world.delay + 1.0)
         world = world._replace(delay=jnp.floor(jnp.minimum(drawn, world.delay)))
-        one = jax.vmap(lambda k, c, w: episode.reset(told(c, w), k))
-        envs = one(jax.random.split(key_envs, num_envs), command, world)
+        one = jax.vmap(lambda p, c, k: episode.reset(task, commanded(task, p, c), k))
+        envs = one(world.params, command, jax.random.split(key_envs, num_envs))
         return DriveState(envs, world, key, jnp.zeros((), jnp.int32))
 
     def step(state: DriveState, action: Array, command: Array) -> tuple[DriveState, Moment]:
@@ -133,18 +133,24 @@ def make_driver(config: Config, num_envs: int) -> Driver:
         envs, world = state.envs, state.world
         if task.name == "joystick":
             envs = _push(envs, world.push_speed * due, key_push)
-        one = jax.vmap(lambda s, a, c, w, k: episode.step(told(c, w), physics, s, a, k))
-        envs, moved = one(envs, action, command, world, jax.random.split(key_step, num_envs))
+        keys = jax.random.split(key_step, num_envs)
+        envs, moved = jax.vmap(one)(envs, action, command, world.params, world.delay, keys)
         qpos, qvel = envs.physics.qpos, envs.physics.qvel
         moment = Moment(qpos, qvel, command, moved.terminated, moved.reward, moved.diagnostics)
         return DriveState(envs, world, key, state.steps + 1), moment
+
+    def one(
+        state: Any, action: Array, command: Array, params: Any, delay: Array, key: Array
+    ) -> Any:
+        now = commanded(task, params, command)
+        return episode.step(on_servos(task, delay), physics, now, state, action, key)
 
     start_jit, step_jit = jax.jit(start), jax.jit(step)
 
     def reset(
         seed: int, command: Any, conditions: Conditions | Sequence[Conditions] = CALM
     ) -> DriveState:
-        world = make_worlds(conditions, num_envs, physics)
+        world = make_worlds(conditions, num_envs, task, physics)
         return start_jit(make_key(seed), jnp.asarray(command, jnp.float32), world)
 
     return Driver(

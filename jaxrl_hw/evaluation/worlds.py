@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.physics.api import Physics
 from jaxrl_hw.envs.robots import get_robot
-from jaxrl_hw.envs.tasks.api import Outcome, Task
-from jaxrl_hw.envs.tasks.joystick import task as joystick
+from jaxrl_hw.envs.tasks.api import Outcome, Task, TaskParams
 from jaxrl_hw.errors import UserError
 
 FINE_TIMESTEP = 0.002  # s
@@ -41,12 +41,10 @@ PUSH_EVERY_S = 2.5
 
 
 class World(NamedTuple):
-    """Conditions of N robots as arrays."""
+    """The worlds of N robots as arrays."""
 
-    noise: Array  # [N]
-    friction: Array  # [N, 2]
-    torso_mass: Array  # [N, 2] kg
-    delay: Array  # [N] largest delay, physics steps
+    params: TaskParams  # leaves [N]
+    delay: Array  # [N] largest delay of an action, physics steps
     push_speed: Array  # [N] m/s
 
 
@@ -73,6 +71,8 @@ def driving_config(config: Config, num_envs: int) -> Config:
             start_yaw=0.0,
             start_joint=0.0,
             start_velocity=0.0,
+            zero_command=0.0,
+            resample_s=(0.0, 0.0),
         ),
         cartpole=replace(
             config.cartpole, episode_s=NO_TIME_LIMIT, randomize=True, pole_mass=(1.0, 1.0)
@@ -81,62 +81,62 @@ def driving_config(config: Config, num_envs: int) -> Config:
 
 
 def make_worlds(
-    conditions: Conditions | Sequence[Conditions], num_envs: int, physics: Physics
+    conditions: Conditions | Sequence[Conditions], num_envs: int, task: Task, physics: Physics
 ) -> World:
     """Conditions for all robots, or one for each, as arrays.
 
     Raises:
-      UserError: as many conditions as robots are needed.
+      UserError: there are not as many conditions as robots.
     """
     each = [conditions] * num_envs if isinstance(conditions, Conditions) else list(conditions)
     if len(each) != num_envs:
         raise UserError(f"{num_envs} robots need as many conditions, got {len(each)}")
-    geoms = physics.model.geom("floor").friction if physics.engine == "servo" else (1.0,)
-    nominal = (float(geoms[0]),) * 2
+
+    def column(values: Sequence[float]) -> Array:
+        return jnp.asarray(values, jnp.float32)
+
+    params = jax.tree.map(lambda value: jnp.full(num_envs, value, jnp.float32), task.params)
+    if task.name == "joystick":
+        nominal = (float(physics.model.geom("floor").friction[0]),) * 2
+        floors = [c.friction or nominal for c in each]
+        params = params._replace(
+            noise=column([c.noise for c in each]),
+            friction=(column([low for low, _ in floors]), column([high for _, high in floors])),
+            torso_mass=tuple(column([c.torso_mass[i] for c in each]) for i in (0, 1)),
+        )
     timestep = float(physics.model.opt.timestep)
-    rows = [
-        (c.noise, c.friction or nominal, c.torso_mass, round(c.delay_s / timestep), c.push_speed)
-        for c in each
-    ]
-    return World(*(jnp.asarray(column, jnp.float32) for column in zip(*rows, strict=True)))
+    delay = column([round(c.delay_s / timestep) for c in each])
+    return World(params, delay, column([c.push_speed for c in each]))
 
 
-def told_task(config: Config, task: Task, physics: Physics) -> Callable[[Array, World], Task]:
-    """The task as a function of the command [3] it is to give and of one robot's world.
+def commanded(task: Task, params: TaskParams, command: Array) -> TaskParams:
+    """The task parameters of one robot that is given a command [3].
 
     A joystick that draws a new command at every step, from a range of no width, holds exactly that
     command, in its state and in all observations, also right after a reset.
     """
     if task.name != "joystick":
-        return lambda command, world: task
-    robot = get_robot(config.robot)
-
-    def told(command: Any, world: Any) -> Task:
-        pinned: Any = {
-            name: (command[i], command[i]) for i, name in enumerate(("vx", "vy", "yaw_rate"))
-        }
-        pinned |= {name: tuple(getattr(world, name)) for name in ("friction", "torso_mass")}
-        settings = replace(
-            config.joystick,
-            zero_command=0.0,
-            resample_s=(0.0, 0.0),
-            noise=world.noise,
-            **pinned,
-        )
-        return _on_servos(joystick.make(settings, robot, physics.model), world.delay)
-
-    return told
+        return params
+    vx, vy, yaw_rate = ((command[i], command[i]) for i in range(3))
+    return params._replace(vx=vx, vy=vy, yaw_rate=yaw_rate)
 
 
-def _on_servos(task: Task, delay: Array) -> Task:
-    """The task for the servo engine: late actions, and power as the motors had it."""
+def on_servos(task: Task, delay: Array) -> Task:
+    """The task for the servo engine: late actions, and power as the motors had it.
 
-    def control(state: Any, action: Array) -> Array:
-        before, now = task.control(state, state.action), task.control(state, action)
-        return jnp.concatenate([before, now, delay[None]])
+    delay: [] physics steps after which an action arrives.
+    """
+    if task.name != "joystick":
+        return task
 
-    def outcome(state: Any, params: Any, phys: Any, sensed: Array, *rest: Any) -> Outcome:
-        out = task.outcome(state, params, phys, sensed[:-1], *rest)
+    def control(params: TaskParams, state: Any, action: Array) -> Array:
+        before = task.control(params, state, state.action)
+        return jnp.concatenate([before, task.control(params, state, action), delay[None]])
+
+    def outcome(
+        params: TaskParams, state: Any, model: Any, physics: Any, sensed: Array, *rest: Any
+    ) -> Outcome:
+        out = task.outcome(params, state, model, physics, sensed[:-1], *rest)
         return out._replace(diagnostics={**out.diagnostics, "power": sensed[-1]})
 
     return task._replace(control=control, outcome=outcome)

@@ -15,7 +15,7 @@ from jaxrl_hw.algos.networks import normalize
 from jaxrl_hw.algos.networks.mlp import MLP
 from jaxrl_hw.algos.networks.normalize import RunningStats
 from jaxrl_hw.algos.weight_averaging import averaged
-from jaxrl_hw.config.factory import make_task
+from jaxrl_hw.config.factory import make_env
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.policies.metadata import describe
 from jaxrl_hw.policies.portable import PortablePolicy
@@ -31,12 +31,11 @@ def portable(config: Config, state: TrainState) -> PortablePolicy:
     stats: RunningStats = state.obs_stats.policy
     layers = layers_of(averaged(state.params.policy, state.opt_state))
     millions, rest = (int(x) for x in np.asarray(state.env_steps))
-    task, _ = make_task(replace(config, physics="native"))
-    now = task if task.at is None else task.at(state.iteration)
-    pause = now.pause or no_phase_mask(len(stats.mean))
+    env = make_env(replace(config, physics="native", num_envs=1))
+    mask = env.phase_mask(env.params_at(state.env_steps)) or no_phase_mask(len(stats.mean))
     return PortablePolicy(
-        motion=_numbers(pause.motion),
-        clock=_numbers(pause.clock),
+        motion=_numbers(mask.motion),
+        clock=_numbers(mask.clock),
         mean=_numbers(stats.mean),
         scale=_numbers(normalize.scale(stats)),
         clip=normalize.CLIP,

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from jaxrl_hw.envs.episode import Transition
-from jaxrl_hw.envs.vector import Env, env_at
+from jaxrl_hw.envs.tasks.api import TaskParams
+from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.types import Algorithm, Batch, Learner, Metrics
 
 
@@ -33,27 +34,31 @@ def collect(
     learner: Learner,
     state: RolloutState,
     key: Array,
-    iteration: Array | None = None,
+    task_params: TaskParams = None,
 ) -> tuple[RolloutState, Batch, Metrics]:
     """Act in every environment for `algorithm.unroll` control steps. Consumes key.
 
-    iteration: int32 [], of the run; None: as at its start.
+    task_params: that hold meanwhile; None for those of the run's start.
     """
-    now = env_at(env, iteration)
+    phase_mask = env.phase_mask(task_params)
 
     def step(envs: Any, key: Array) -> tuple[Any, Any]:
         key_act, key_step = jax.random.split(key)
-        obs = envs.obs
-        if now.pause is not None:
-            obs = obs._replace(policy=now.pause(obs.policy))
-        action, extras = algorithm.act(learner, obs, key_act)
-        after, moved = now.step(envs, action, key_step)
-        return after, (obs, action, extras, moved)
+        action, extras = algorithm.act(learner, envs.obs, key_act, phase_mask)
+        after, moved = env.step(envs, action, key_step, task_params)
+        return after, (envs.obs, action, extras, moved)
 
     keys = jax.random.split(key, algorithm.unroll)
     envs, (obs, action, extras, moved) = lax.scan(step, state.envs, keys)
     batch = Batch(
-        obs, action, moved.reward, moved.next_obs, moved.terminated, moved.truncated, extras
+        obs,
+        action,
+        moved.reward,
+        moved.next_obs,
+        moved.terminated,
+        moved.truncated,
+        extras,
+        phase_mask,
     )
     after = _episode_means(state._replace(envs=envs), moved)
     return after, batch, _metrics(after, moved)

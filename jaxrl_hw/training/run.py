@@ -16,7 +16,7 @@ from jaxrl_hw.config.factory import make_algorithm, make_env
 from jaxrl_hw.config.presets import preset_config
 from jaxrl_hw.config.saved import read_settings
 from jaxrl_hw.config.schema import Config
-from jaxrl_hw.envs.vector import Env, env_at
+from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.loggers.jsonl import read_columns
 from jaxrl_hw.training.train_step import state_form
@@ -46,11 +46,11 @@ class Run:
 
 def make_policy(env: Env, algorithm: Algorithm, state: TrainState) -> Callable[[Any], jax.Array]:
     """The deterministic policy of a state, as a jitted function of observations [..., O]."""
-    learner, pause = state.learner, env_at(env, state.iteration).pause
+    learner, phase_mask = state.learner, env.phase_mask(env.params_at(state.env_steps))
 
     @jax.jit
     def act(learner: Any, obs: jax.Array) -> jax.Array:
-        action: jax.Array = algorithm.policy(learner, obs if pause is None else pause(obs))
+        action: jax.Array = algorithm.policy(learner, obs, phase_mask)
         return action
 
     return lambda obs: act(learner, obs)

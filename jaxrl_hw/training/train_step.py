@@ -12,11 +12,9 @@ from jax import Array
 
 from jaxrl_hw.envs.vector import Env, make_key
 from jaxrl_hw.training.rollout import collect, init_rollout
-from jaxrl_hw.types import Algorithm, Batch, Learner, Metrics, TrainState
+from jaxrl_hw.types import MILLION, Algorithm, Batch, Learner, Metrics, TrainState
 
 TrainStep = Callable[[TrainState], tuple[TrainState, Metrics]]
-
-MILLION = 1_000_000
 
 
 def init_train_state(env: Env, algorithm: Algorithm, seed: int) -> TrainState:
@@ -115,15 +113,15 @@ def compile_update(
 
 
 def _halves(env: Env, algorithm: Algorithm) -> tuple[Any, Any]:
-    def collecting(learner: Learner, envs: Any, key: Array, iteration: Array) -> Any:
-        return collect(env, algorithm, learner, envs, key, iteration)
+    def collecting(learner: Learner, envs: Any, key: Array, env_steps: Array) -> Any:
+        return collect(env, algorithm, learner, envs, key, env.params_at(env_steps))
 
     return jax.jit(collecting, donate_argnums=1), jax.jit(algorithm.update)
 
 
 def _collected_from(state: TrainState, key: Array) -> tuple[Learner, Any, Array, Array]:
     """What the first half takes of a state, and its key."""
-    return state.learner, state.env_state, key, state.iteration
+    return state.learner, state.env_state, key, state.env_steps
 
 
 def _compose(env: Env, algorithm: Algorithm, collect_half: Any, update_half: Any) -> TrainStep:

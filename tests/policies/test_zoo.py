@@ -97,7 +97,16 @@ def test_a_finished_run_becomes_a_folder_of_the_zoo(make_zoo, cartpole_run, tmp_
 
 
 def test_a_command_spells_out_what_differs_from_the_preset(make_zoo, tmp_path):
-    told = ["--robot", "go1", "--preset", "fast", "--joystick.vx", "0", "0.5", "--ppo.no-motion-prior"]
+    told = [
+        "--robot",
+        "go1",
+        "--preset",
+        "fast",
+        "--joystick.vx",
+        "0",
+        "0.5",
+        "--ppo.no-motion-prior",
+    ]
     told += ["--joystick.reward.slip=-1.5", "--seed", "3", "--run-dir", str(tmp_path)]
     config = flags.parse(told)
     words = make_zoo.command(config, 77).split()[3:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 
 @dataclass(frozen=True)
@@ -17,3 +18,8 @@ class NetConfig:
     """elu, relu, silu (swish) or tanh."""
     init_std: float = 0.8
     """Standard deviation of the Gaussian policy at the start, in units of action."""
+
+
+def count_weights(size: int, widths: tuple[int, ...], out: int) -> int:
+    """Parameters of a multilayer perceptron from `size` inputs to `out` outputs."""
+    return sum((a + 1) * b for a, b in pairwise([size, *widths, out]))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from jax import Array
 
 from jaxrl_hw.envs.physics.api import ModelParams, PhysState
-from jaxrl_hw.types import Observation, PhaseMask, Symmetry
+from jaxrl_hw.types import MotionPrior, Observation, PhaseMask, Symmetry
 
 
 class Start(NamedTuple):
@@ -31,12 +31,21 @@ class Outcome(NamedTuple):
     diagnostics: dict[str, Array]  # figures for people, [] each; no reward
 
 
+TaskParams = Any
+"""What may differ between environments, over a run, or between training and evaluation: command
+ranges, reward weights, noise, pushes, randomization ranges. A pytree of numbers or arrays."""
+
+
+def _no_params(settings: Any) -> TaskParams:
+    return ()
+
+
 class Task(NamedTuple):
     """A task for one robot model.
 
-    reset(key) -> Start
-    control(task_state, action [A]) -> ctrl [nu]
-    outcome(task_state, params, physics, sensordata, action, key) -> Outcome
+    reset(task_params, key) -> Start
+    control(task_params, task_state, action [A]) -> ctrl [nu]
+    outcome(task_params, task_state, params, physics, sensordata, action, key) -> Outcome
 
     Tasks read qpos, qvel, time and sensordata only, so both engines feed the same code. Each key is
     consumed.
@@ -49,17 +58,19 @@ class Task(NamedTuple):
     episode_steps: int  # time limit of an episode, control steps
     fields: tuple[str, ...]  # MjModel arrays that reset() randomizes
     symmetry: Symmetry | None
-    reset: Callable[[Array], Start]
-    control: Callable[[Any, Array], Array]
-    outcome: Callable[[Any, ModelParams, PhysState, Array, Array, Array], Outcome]
-    motion_prior: Callable[[], Callable[[Array], tuple[Array, Array]]] | None = None
-    """Makes key -> (normalized policy observation [O], action [A]): samples of a motion that a
-    policy may be fitted to before it learns."""
-    pause: PhaseMask | None = None
-    """What a policy is not to look at while it is told to stand still."""
-    at: Callable[[Array], Task] | None = None
-    """The task as it is in an iteration int32 [] of a run, for one that changes over it; all but
-    its functions stays. The task itself is as at the start."""
+    reset: Callable[[TaskParams, Array], Start]
+    control: Callable[[TaskParams, Any, Array], Array]
+    outcome: Callable[[TaskParams, Any, ModelParams, PhysState, Array, Array, Array], Outcome]
+    params: TaskParams = ()
+    """Those of the settings that the task was made with."""
+    params_of: Callable[[Any], TaskParams] = _no_params
+    """settings -> TaskParams, for the stages of a curriculum and for evaluation."""
+    reward_weights: Callable[[TaskParams], Mapping[str, Any]] | None = None
+    """TaskParams -> weight of each reward term: a term whose weight is 0 in every stage is left
+    out. None: all terms count."""
+    phase_mask: Callable[[TaskParams], PhaseMask] | None = None
+    """TaskParams -> what the policy sees less of while the robot stands."""
+    motion_prior: MotionPrior | None = None
     stagger: bool = False
     """Start a run's first episodes somewhere along the time limit. For tasks that end by the time
     limit alone: their environments would all end in the same iteration. Where falls end episodes

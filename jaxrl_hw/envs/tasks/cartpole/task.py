@@ -12,7 +12,6 @@ from jax import Array
 from jaxrl_hw.envs.physics.api import ModelParams, PhysState, nominal_params, state_at
 from jaxrl_hw.envs.tasks.api import Outcome, Start, Task
 from jaxrl_hw.envs.tasks.cartpole.settings import CartpoleConfig
-from jaxrl_hw.envs.tasks.joystick.randomize import spread
 from jaxrl_hw.types import Observation
 
 FIELDS = ("body_mass", "body_inertia", "body_subtreemass")
@@ -21,6 +20,18 @@ ENERGY, UPRIGHT, BALANCED = 0.3, 0.2, 0.5
 RAIL_COST, EFFORT_COST = 0.1, 0.01
 GRAVITY = 9.81
 """m/s^2"""
+
+
+class CartpoleParams(NamedTuple):
+    """The settings of the same names in `CartpoleConfig`."""
+
+    start_angle: Any  # rad
+    pole_mass: tuple[Any, Any]
+
+
+def params_of(settings: CartpoleConfig) -> CartpoleParams:
+    """The parameters of settings, as plain numbers."""
+    return CartpoleParams(settings.start_angle, settings.pole_mass)
 
 
 class CartpoleState(NamedTuple):
@@ -40,18 +51,19 @@ def make(config: CartpoleConfig, robot: Any, model: Any) -> Task:
     nominal = nominal_params(model, FIELDS)
     at_home = state_at(model)
 
-    def reset(key: Array) -> Start:
+    def reset(p: CartpoleParams, key: Array) -> Start:
         key_mass, key_pole = jax.random.split(key)
         params, physics = nominal, at_home
         if config.randomize:
-            factor = spread(key_mass, *config.pole_mass)
+            factor = _spread(key_mass, *p.pole_mass)
             params = _with_pole_mass(nominal, pole, factor)
-            offset = spread(key_pole, np.full(2, -1.0), np.ones(2))
-            angle = at_home.qpos[1] + config.start_angle * offset[1]
+            offset = _spread(key_pole, np.full(2, -1.0), np.ones(2))
+            angle = at_home.qpos[1] + p.start_angle * offset[1]
             physics = at_home._replace(qpos=jnp.stack([0.5 * offset[0], angle]))
         return Start(physics, params, CartpoleState(jnp.zeros(1)), _observe(physics))
 
     def outcome(
+        p: CartpoleParams,
         state: CartpoleState,
         params: ModelParams,
         physics: PhysState,
@@ -84,8 +96,10 @@ def make(config: CartpoleConfig, robot: Any, model: Any) -> Task:
         fields=FIELDS,
         symmetry=None,
         reset=reset,
-        control=lambda state, action: np.float32(robot.action_scale) * action,
+        control=lambda params, state, action: np.float32(robot.action_scale) * action,
         outcome=outcome,
+        params=params_of(config),
+        params_of=params_of,
         stagger=True,
     )
 
@@ -106,3 +120,9 @@ def _observe(physics: PhysState) -> Observation:
     speed, spin = physics.qvel
     entries = jnp.stack([cart, jnp.cos(angle), jnp.sin(angle), 0.5 * speed, 0.2 * spin])
     return Observation(entries, entries)
+
+
+def _spread(key: Array, low: Array | np.ndarray | float, high: Array | np.ndarray | float) -> Array:
+    """Uniform numbers between low and high, of their shape. Consumes key."""
+    low, high = jnp.asarray(low, jnp.float32), jnp.asarray(high, jnp.float32)
+    return low + (high - low) * jax.random.uniform(key, jnp.broadcast_shapes(low.shape, high.shape))

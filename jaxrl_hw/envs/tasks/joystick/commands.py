@@ -8,7 +8,7 @@ import numpy as np
 from jax import Array
 
 from jaxrl_hw.envs.physics.api import PhysState
-from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
+from jaxrl_hw.envs.tasks.joystick.params import JoystickParams
 
 STANDING_SPEED = 0.05
 """A command slower than this (m/s, rad/s, as a norm) is to stand still."""
@@ -17,7 +17,7 @@ SLOWEST = 0.2
 turn from standing to stepping within a hair's breadth, and steps in place instead."""
 
 
-def draw(c: JoystickConfig, u: Array) -> Array:
+def draw(c: JoystickParams, u: Array) -> Array:
     """A command [3] from uniform numbers u [4]; the last decides whether it is to stand still."""
     low, high = (jnp.array(end, jnp.float32) for end in zip(c.vx, c.vy, c.yaw_rate, strict=True))
     command = low + (high - low) * u[:3]
@@ -27,7 +27,7 @@ def draw(c: JoystickConfig, u: Array) -> Array:
     return jnp.where(still, 0.0, command)
 
 
-def draw_normalized(c: JoystickConfig, key: Array) -> tuple[Array, Array]:
+def draw_normalized(c: JoystickParams, key: Array) -> tuple[Array, Array]:
     """A command [3] as the policy will see it: from the mean of such commands, in their standard
     deviations; and whether it is to stand still. Consumes key."""
     low, high = (np.array(end) for end in zip(c.vx, c.vy, c.yaw_rate, strict=True))
@@ -43,7 +43,7 @@ def is_standing(command: Array) -> Array:
     return jnp.linalg.norm(command) < STANDING_SPEED
 
 
-def is_to_stand(c: JoystickConfig, command: Array, physics: PhysState, feet: Array) -> Array:
+def is_to_stand(c: JoystickParams, command: Array, physics: PhysState, feet: Array) -> Array:
     """Whether a robot is to stand still: its command [3] says so, and no push has set it off.
 
     feet: [K] velocities of the feet under the base, m/s, as the policy can tell them: one that sees

@@ -11,15 +11,15 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from jaxrl_hw.envs.tasks.joystick import observations
+from jaxrl_hw.envs.tasks.joystick import commands, observations
 from jaxrl_hw.envs.tasks.joystick.layout import Legged
-from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
+from jaxrl_hw.envs.tasks.joystick.params import JoystickParams
 
 _STEPS, _DAMPING = 50, 1e-4
 
 
 def wanted(
-    config: JoystickConfig, robot: Any, phase: Array, standing: Array
+    params: JoystickParams, robot: Any, phase: Array, standing: Array
 ) -> tuple[Array, Array]:
     """Which feet should be down (bool [F]) and how high each should be (m [F]).
 
@@ -27,25 +27,24 @@ def wanted(
     robot told to stand keeps all feet down.
 
     Args:
-      config: height, curve and share of the swing.
+      params: height, curve and share of the swing.
       robot: `RobotSpec`, for the feet's offsets in the cycle.
       phase: [] of the gait, 0 to 1.
       standing: bool [].
     """
     foot_phase = (phase + jnp.asarray(robot.gait_offsets, jnp.float32)) % 1.0
-    swing = (foot_phase - (1.0 - config.swing_fraction)) / config.swing_fraction
+    swing = (foot_phase - (1.0 - params.swing_fraction)) / params.swing_fraction
     stance = (swing < 0.0) | standing
-    curve = jnp.sin(jnp.pi * jnp.maximum(swing, 0.0)) ** config.swing_exponent
-    height = config.swing_height * curve
+    curve = jnp.sin(jnp.pi * jnp.maximum(swing, 0.0)) ** params.swing_exponent
+    height = params.swing_height * curve
     return stance, jnp.where(stance, 0.0, height)
 
 
 def stepping_in_place(
-    config: JoystickConfig,
+    params: JoystickParams,
     robot: Any,
     model: Any,
     body: Legged,
-    draw: Callable[[Array], tuple[Array, Array]],
 ) -> Callable[[Array], tuple[Array, Array]]:
     """Stepping in place, open loop: key -> (normalized observation [O], action [A]).
 
@@ -55,25 +54,24 @@ def stepping_in_place(
     gait by chance costs millions of tries, and to lose it again where it is not wanted as many.
 
     Args:
-      config: of the gait.
+      params: of the gait and its commands.
       robot: `RobotSpec`.
       model: host-side MjModel.
       body: the robot's joints.
-      draw: key -> (command [3] in standard deviations, whether it is to stand still).
     """
-    lifted = np.stack([lifted_pose(model, foot, body, config.swing_height) for foot in robot.feet])
+    lifted = np.stack([lifted_pose(model, foot, body, params.swing_height) for foot in robot.feet])
     per_action = lifted / np.asarray(robot.action_scale, np.float32)
     size, _ = observations.sizes(len(body.home), len(robot.feet))
 
     def sample(key: Array) -> tuple[Array, Array]:
         key_command, key_phase, key_rest = jax.random.split(key, 3)
-        command, told_to_stand = draw(key_command)
+        command, told_to_stand = commands.draw_normalized(params, key_command)
         phase = jax.random.uniform(key_phase)
-        _, height = wanted(config, robot, phase, standing=told_to_stand)
+        _, height = wanted(params, robot, phase, standing=told_to_stand)
         noise = jax.random.normal(key_rest, (size,))
-        seen_clock = jnp.where(told_to_stand, config.standing_phase, 1.0)
+        seen_clock = jnp.where(told_to_stand, params.standing_phase, 1.0)
         seen = observations.normalized_like(noise, command, phase, seen_clock)
-        return seen, (height / config.swing_height) @ jnp.asarray(per_action)
+        return seen, (height / params.swing_height) @ jnp.asarray(per_action)
 
     return sample
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -77,31 +77,29 @@ def normalized_like(noise: Array, command: Array, phase: Array, size: Array) -> 
     return noise.at[6:9].set(command).at[-2:].set(jnp.sqrt(2.0) * size * clock)
 
 
-def pause(standing_phase: float, feet: np.ndarray, fastest: float | Array) -> PhaseMask:
-    """A clock that is seen smaller by a robot that stands.
+def phase_mask(standing_phase: Any, feet: np.ndarray, fastest: Any) -> PhaseMask:
+    """A phase that a standing robot sees scaled down.
 
     Args:
-      standing_phase: its size while the command is to stand still and no foot is faster.
+      standing_phase: its scale while the command is to stand still and no foot is faster.
       feet: [3 + A, K], rates of gyro and joints, rad/s -> velocities of the feet, m/s.
-      fastest: m/s, also as an array []; 0 for feet of any speed.
+      fastest: m/s; 0 for feet of any speed.
     """
     joints = len(feet) - 3
     size, _ = sizes(joints, 0)
-    clock = np.zeros(size, np.float32)
-    clock[-2:] = 1.0 - standing_phase
     told = np.zeros((size, 3), np.float32)
     told[6:9] = np.diag(1.0 / (COMMAND_SCALE * STANDING_SPEED))
     moves = np.zeros((size, feet.shape[1]), np.float32)
     moves[:3] = feet[:3] / GYRO_SCALE
     moves[9 + joints : 9 + 2 * joints] = feet[3:] / JOINT_VELOCITY_SCALE
-    if isinstance(fastest, Array):
-        reckoned = jnp.where(fastest > 0.0, moves / jnp.maximum(fastest, 1e-6), 0.0)
-        return PhaseMask(jnp.concatenate([told, reckoned], axis=1), clock)
-    motion = [told, moves / fastest] if fastest > 0.0 else [told]
-    return PhaseMask(np.concatenate(motion, axis=1, dtype=np.float32), clock)
+    phase = np.zeros(size, np.float32)
+    phase[-2:] = 1.0
+    foot_speeds = jnp.where(fastest > 0.0, moves / jnp.maximum(fastest, 1e-6), 0.0)
+    motion = jnp.concatenate([told, foot_speeds], axis=1)
+    return PhaseMask(motion, phase * jnp.float32(1.0 - standing_phase))
 
 
-def observe(r: Readings, unit_noise: Array, scale: float) -> Observation:
+def observe(r: Readings, unit_noise: Array, scale: Any) -> Observation:
     """Both observations.
 
     Args:

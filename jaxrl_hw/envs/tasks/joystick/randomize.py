@@ -18,7 +18,7 @@ from jax import Array
 from jaxrl_hw.envs.physics.api import ModelParams, PhysState
 from jaxrl_hw.envs.tasks.joystick import geometry
 from jaxrl_hw.envs.tasks.joystick.layout import Legged
-from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
+from jaxrl_hw.envs.tasks.joystick.params import JoystickParams
 
 FIELDS = (
     "body_mass",
@@ -31,12 +31,6 @@ FIELDS = (
 )
 
 
-def spread(key: Array, low: Array | np.ndarray | float, high: Array | np.ndarray | float) -> Array:
-    """Uniform numbers between low and high, of their shape. Consumes key."""
-    low, high = jnp.asarray(low, jnp.float32), jnp.asarray(high, jnp.float32)
-    return low + (high - low) * jax.random.uniform(key, jnp.broadcast_shapes(low.shape, high.shape))
-
-
 def subtree_matrix(model: Any) -> np.ndarray:
     """[nbody, nbody] of 0 and 1: row i sums the masses of body i and all that hangs on it."""
     matrix = np.eye(model.nbody, dtype=np.float32)
@@ -46,64 +40,60 @@ def subtree_matrix(model: Any) -> np.ndarray:
 
 
 def draw_params(
-    config: JoystickConfig, model: Any, torso: int, floor: int, nominal: ModelParams, key: Array
+    params: JoystickParams, model: Any, torso: int, floor: int, nominal: ModelParams, key: Array
 ) -> ModelParams:
     """One episode's model values. Consumes key.
 
     Args:
-      config: ranges; `randomize=False` gives the nominal values.
+      params: ranges.
       model: host-side MjModel.
       torso: id of the body whose mass and centre of mass vary on their own.
       floor: id of the floor geom; by its priority its friction decides every foot contact.
       nominal: the model's own values of `FIELDS`.
       key: consumed.
     """
-    if not config.randomize:
-        return nominal
     nbody, nv = model.nbody, model.nv
     u = jax.random.uniform(key, (nbody + 2 * nv + 5,), minval=-1.0, maxval=1.0)
     u_link, u_fric, u_arm, u_rest = jnp.split(u, np.cumsum([nbody, nv, nv]))
-    factor = _between(u_link, config.link_mass)
+    factor = _between(u_link, params.link_mass)
     mass = nominal["body_mass"] * factor
-    heavier = mass.at[torso].add(_between(u_rest[0], config.torso_mass))
+    heavier = mass.at[torso].add(_between(u_rest[0], params.torso_mass))
     # a heavier torso is taken to be denser: its inertia grows with its mass
     inertia = (
         nominal["body_inertia"]
         * (factor * jnp.where(mass > 0.0, heavier / jnp.maximum(mass, 1e-9), 1.0))[:, None]
     )
-    offset = config.torso_offset * u_rest[1:4]
-    low, high = np.log(config.joint_friction)
+    dry = _between(u_fric, params.log_joint_friction)
+    offset = params.torso_offset * u_rest[1:4]
     return {
         "body_mass": heavier,
         "body_inertia": inertia,
         "body_ipos": nominal["body_ipos"].at[torso].add(offset),
         "body_subtreemass": jnp.asarray(subtree_matrix(model)) @ heavier,
-        "dof_frictionloss": nominal["dof_frictionloss"] * jnp.exp(_between(u_fric, (low, high))),
-        "dof_armature": nominal["dof_armature"] * _between(u_arm, config.armature),
+        "dof_frictionloss": nominal["dof_frictionloss"] * jnp.exp(dry),
+        "dof_armature": nominal["dof_armature"] * _between(u_arm, params.armature),
         "geom_friction": nominal["geom_friction"]
         .at[floor, 0]
-        .set(_between(u_rest[4], config.friction)),
+        .set(_between(u_rest[4], params.friction)),
     }
 
 
-def draw_pose(config: JoystickConfig, body: Legged, at_home: PhysState, key: Array) -> PhysState:
+def draw_pose(params: JoystickParams, body: Legged, at_home: PhysState, key: Array) -> PhysState:
     """The home pose with a random heading, joint offsets and base velocity. Consumes key.
 
     Args:
-      config: how large each may be; `randomize=False` gives the home pose.
+      params: how large each may be.
       body: the robot's joints.
       at_home: the home pose.
       key: consumed.
     """
-    if not config.randomize:
-        return at_home
     u = jax.random.uniform(key, (len(body.home) + 7,), minval=-1.0, maxval=1.0)
-    joints = jnp.clip(body.home + config.start_joint * u[7:], body.lower, body.upper)
-    yaw = geometry.yaw_quat(config.start_yaw * u[0])
+    joints = jnp.clip(body.home + params.start_joint * u[7:], body.lower, body.upper)
+    yaw = geometry.yaw_quat(params.start_yaw * u[0])
     qpos = at_home.qpos.at[3:7].set(yaw).at[body.qadr].set(joints)
     # bent and stretched legs both fit above the floor
-    qpos = qpos.at[2].add(0.01 if config.start_joint else 0.0)
-    qvel = at_home.qvel.at[:6].set(config.start_velocity * u[1:7])
+    qpos = qpos.at[2].add(jnp.where(params.start_joint > 0.0, 0.01, 0.0))
+    qvel = at_home.qvel.at[:6].set(params.start_velocity * u[1:7])
     return at_home._replace(qpos=qpos, qvel=qvel)
 
 

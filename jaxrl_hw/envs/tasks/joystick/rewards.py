@@ -5,8 +5,8 @@ Weights are in `jaxrl_hw.config.schema.JoystickReward`, under the names of `TERM
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
@@ -40,10 +40,10 @@ class Signals(NamedTuple):
     stance: Array  # bool [F], the phase wants this foot down
     swing_height: Array  # [F] m, the phase wants this foot so high
     fell: Array  # bool []
-    velocity_sigma: float  # (m/s)^2
-    velocity_fine_sigma: float  # (m/s)^2
-    yaw_sigma: float  # (rad/s)^2
-    height_sigma: float  # m^2
+    velocity_sigma: Any  # (m/s)^2
+    velocity_fine_sigma: Any  # (m/s)^2
+    yaw_sigma: Any  # (rad/s)^2
+    height_sigma: Any  # m^2
 
 
 def velocity(s: Signals) -> Array:
@@ -178,17 +178,15 @@ ONCE = frozenset({"fall"})
 """Terms paid once, not per second."""
 
 
-def weighted(signals: Signals, weights: object, dt: float) -> dict[str, Array]:
-    """Each term's part of the step's reward; a term of weight 0 is left out.
+def weighted(signals: Signals, weights: Mapping[str, Any], dt: float) -> dict[str, Array]:
+    """Each term's part of the step's reward.
 
     Args:
       signals: of one control step of one environment.
-      weights: an object with one number, or array [], per term: a `JoystickReward`.
+      weights: per term a number, or array [].
       dt: control step, s.
     """
-    parts = {}
-    for name, term in TERMS.items():
-        weight = getattr(weights, name)
-        if isinstance(weight, Array) or weight:
-            parts[name] = term(signals) * (weight if name in ONCE else weight * dt)
-    return parts
+    return {
+        name: term(signals) * (weights[name] if name in ONCE else weights[name] * dt)
+        for name, term in TERMS.items()
+    }

@@ -21,15 +21,15 @@ from jaxrl_hw.envs.tasks.joystick import (
     commands,
     gait,
     geometry,
-    later,
     observations,
     odometry,
     randomize,
     rewards,
 )
 from jaxrl_hw.envs.tasks.joystick.layout import Legged, legged_layout
+from jaxrl_hw.envs.tasks.joystick.params import JoystickParams, Range, params_of
 from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
-from jaxrl_hw.types import Observation, PhaseMask, Symmetry
+from jaxrl_hw.types import Observation, Symmetry
 
 CONTACT_FORCE = 1.0
 """N: a foot that carries more than this is on the ground."""
@@ -48,7 +48,7 @@ class JoystickState(NamedTuple):
 class _Joystick(NamedTuple):
     """The task's constants; its functions below take them first."""
 
-    config: JoystickConfig
+    settings: JoystickConfig
     robot: Any  # robots.RobotSpec
     model: Any  # mujoco.MjModel, host side
     body: Legged
@@ -86,53 +86,35 @@ def make(config: JoystickConfig, robot: Any, model: Any) -> Task:
         model.geom("floor").id,
         robot.control_dt,
     )
-    joints, feet = len(t.body.home), len(robot.feet)
-    task = _task(t, *observations.sizes(joints, feet))
-    if not later.changes(config):
-        return task
-    return task._replace(at=lambda iteration: _in_force(t, task, iteration))
+    return _task(t, *observations.sizes(len(t.body.home), len(robot.feet)))
 
 
 def _task(t: _Joystick, obs_size: int, critic_size: int) -> Task:
-    config, joints = t.config, len(t.body.home)
+    settings = t.settings
     return Task(
         name="joystick",
         obs_size=obs_size,
         critic_size=critic_size,
-        action_size=joints,
-        episode_steps=round(config.episode_s / t.dt),
+        action_size=len(t.body.home),
+        episode_steps=round(settings.episode_s / t.dt),
         fields=randomize.FIELDS,
         symmetry=_symmetry(t.robot),
-        pause=_pause(t),
-        reset=lambda key: _reset(t, key),
-        control=lambda state, action: _target(t, action),
-        outcome=lambda *args: _outcome(t, *args),
-        motion_prior=lambda: gait.stepping_in_place(
-            config, t.robot, t.model, t.body, lambda key: commands.draw_normalized(config, key)
+        reset=lambda params, key: _reset(t, params, key),
+        control=lambda params, state, action: _target(t, action),
+        outcome=lambda params, *args: _outcome(t, params, *args),
+        params=params_of(settings),
+        params_of=params_of,
+        reward_weights=lambda params: params.reward,
+        phase_mask=lambda params: observations.phase_mask(
+            params.standing_phase, t.feet_from_rates, params.standing_phase_speed
         ),
-    )
-
-
-def _in_force(t: _Joystick, task: Task, iteration: Array) -> Task:
-    """The task as it is in an iteration [] of a run."""
-    now = t._replace(config=later.in_force(t.config, iteration))
-    return task._replace(
-        pause=_pause(now),
-        reset=lambda key: _reset(now, key),
-        outcome=lambda *args: _outcome(now, *args),
+        motion_prior=lambda: gait.stepping_in_place(params_of(settings), t.robot, t.model, t.body),
     )
 
 
 def _target(t: _Joystick, action: Array) -> Array:
     """Joint targets [A] of an action [A], rad."""
     return jnp.asarray(t.body.home) + jnp.asarray(t.robot.action_scale, jnp.float32) * action
-
-
-def _pause(t: _Joystick) -> PhaseMask | None:
-    c = t.config
-    if c.standing_phase == 1.0:
-        return None
-    return observations.pause(c.standing_phase, t.feet_from_rates, c.standing_phase_speed)
 
 
 def _symmetry(robot: Any) -> Symmetry | None:
@@ -142,25 +124,28 @@ def _symmetry(robot: Any) -> Symmetry | None:
     return observations.symmetry(m.joint_perm, m.joint_sign, m.foot_perm)
 
 
-def _reset(t: _Joystick, key: Array) -> Start:
+def _reset(t: _Joystick, p: JoystickParams, key: Array) -> Start:
     key_params, key_pose, key_task, key_noise = jax.random.split(key, 4)
-    params = randomize.draw_params(t.config, t.model, t.torso, t.floor, t.nominal, key_params)
-    physics = randomize.draw_pose(t.config, t.body, t.at_home, key_pose)
+    params, physics = t.nominal, t.at_home
+    if t.settings.randomize:
+        params = randomize.draw_params(p, t.model, t.torso, t.floor, t.nominal, key_params)
+        physics = randomize.draw_pose(p, t.body, t.at_home, key_pose)
     u = jax.random.uniform(key_task, (8,))
     state = JoystickState(
-        command=commands.draw(t.config, u[0:4]),
-        command_left=_steps(t, u[4], t.config.resample_s),
-        push_left=_push_wait(t, u[5]),
+        command=commands.draw(p, u[0:4]),
+        command_left=_steps(t, u[4], p.resample_s),
+        push_left=_push_wait(t, p, u[5]),
         phase=u[6],
         action=jnp.zeros(len(t.body.home)),
     )
     # the sensors of the home pose: feet on the floor, as they are but for the start's small offsets
     readings = _readings(t, state, params, physics, jnp.asarray(t.home_sensordata))
-    return Start(physics, params, state, _observe(t, readings, key_noise))
+    return Start(physics, params, state, _observe(p, readings, key_noise))
 
 
 def _outcome(
     t: _Joystick,
+    p: JoystickParams,
     state: JoystickState,
     params: ModelParams,
     physics: PhysState,
@@ -169,11 +154,11 @@ def _outcome(
     key: Array,
 ) -> Outcome:
     key_events, key_noise = jax.random.split(key)
-    signals = _signals(t, state, physics, sensordata, action)
-    parts = rewards.weighted(signals, t.config.reward, t.dt)
-    physics, state = _advance(t, state, physics, action, key_events)
+    signals = _signals(t, p, state, physics, sensordata, action)
+    parts = rewards.weighted(signals, p.reward, t.dt)
+    physics, state = _advance(t, p, state, physics, action, key_events)
     readings = _readings(t, state, params, physics, sensordata)
-    obs = _observe(t, readings, key_noise)
+    obs = _observe(p, readings, key_noise)
     return Outcome(physics, state, obs, parts, signals.fell, _diagnostics(t, signals))
 
 
@@ -192,9 +177,14 @@ def _diagnostics(t: _Joystick, signals: rewards.Signals) -> dict[str, Array]:
 
 
 def _signals(
-    t: _Joystick, state: JoystickState, physics: PhysState, sensordata: Array, action: Array
+    t: _Joystick,
+    p: JoystickParams,
+    state: JoystickState,
+    physics: PhysState,
+    sensordata: Array,
+    action: Array,
 ) -> rewards.Signals:
-    c, b = t.config, t.body
+    b = t.body
     quat = physics.qpos[3:7]
     gravity = geometry.gravity_direction(quat)
     joint, joint_velocity = physics.qpos[b.qadr], physics.qvel[b.vadr]
@@ -202,16 +192,16 @@ def _signals(
         b.kp * (_target(t, action) - joint) - b.kd * joint_velocity, -b.torque_limit, b.torque_limit
     )
     feet = jnp.concatenate([physics.qvel[3:6], joint_velocity]) @ t.feet_from_rates
-    standing = commands.is_to_stand(c, state.command, physics, feet)
-    stance, swing_height = gait.wanted(c, t.robot, state.phase, standing)
-    fell = (physics.qpos[2] < t.robot.fall_height) | (-gravity[2] < np.cos(c.fall_tilt))
+    standing = commands.is_to_stand(p, state.command, physics, feet)
+    stance, swing_height = gait.wanted(p, t.robot, state.phase, standing)
+    fell = (physics.qpos[2] < t.robot.fall_height) | (-gravity[2] < np.cos(t.settings.fall_tilt))
     return rewards.Signals(
         command=state.command,
         standing=standing,
         velocity=geometry.rotate_inverse(quat, physics.qvel[:3]),
         angular_velocity=physics.qvel[3:6],
         gravity=gravity,
-        height_error=physics.qpos[2] - (t.robot.base_height - c.crouch),
+        height_error=physics.qpos[2] - (t.robot.base_height - p.crouch),
         joint=joint - b.home,
         beyond_limit=jnp.maximum(b.lower - joint, 0.0) + jnp.maximum(joint - b.upper, 0.0),
         power=jnp.sum(jnp.abs(torque * joint_velocity)),
@@ -226,36 +216,40 @@ def _signals(
         stance=stance,
         swing_height=swing_height,
         fell=fell,
-        velocity_sigma=c.velocity_sigma,
-        velocity_fine_sigma=c.velocity_fine_sigma,
-        yaw_sigma=c.yaw_sigma,
-        height_sigma=c.height_sigma,
+        velocity_sigma=p.velocity_sigma,
+        velocity_fine_sigma=p.velocity_fine_sigma,
+        yaw_sigma=p.yaw_sigma,
+        height_sigma=p.height_sigma,
     )
 
 
 def _advance(
-    t: _Joystick, state: JoystickState, physics: PhysState, action: Array, key: Array
+    t: _Joystick,
+    p: JoystickParams,
+    state: JoystickState,
+    physics: PhysState,
+    action: Array,
+    key: Array,
 ) -> tuple[PhysState, JoystickState]:
     """Move the phase on; a new command and a push where they are due. Consumes key."""
     u = jax.random.uniform(key, (8,))
     command_left, push_left = state.command_left - 1, state.push_left - 1
     due, pushed = command_left <= 0, push_left <= 0
-    if t.config.push_speed > 0.0:
-        push = _push(t.config, u[6:8]) * pushed
-        physics = physics._replace(qvel=physics.qvel.at[:2].add(push))
+    push = _push(p, u[6:8]) * pushed
+    physics = physics._replace(qvel=physics.qvel.at[:2].add(push))
     return physics, JoystickState(
-        command=jnp.where(due, commands.draw(t.config, u[0:4]), state.command),
-        command_left=jnp.where(due, _steps(t, u[4], t.config.resample_s), command_left),
-        push_left=jnp.where(pushed, _push_wait(t, u[5]), push_left),
+        command=jnp.where(due, commands.draw(p, u[0:4]), state.command),
+        command_left=jnp.where(due, _steps(t, u[4], p.resample_s), command_left),
+        push_left=jnp.where(pushed, _push_wait(t, p, u[5]), push_left),
         phase=(state.phase + t.dt / t.robot.gait_period) % 1.0,
         action=action,
     )
 
 
-def _push(c: JoystickConfig, u: Array) -> Array:
+def _push(p: JoystickParams, u: Array) -> Array:
     """A velocity [2], m/s, of uniform size and direction, from uniform numbers u [2]."""
     angle = 2.0 * jnp.pi * u[1]
-    return c.push_speed * u[0] * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
+    return p.push_speed * u[0] * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
 
 
 def _readings(
@@ -278,17 +272,17 @@ def _readings(
     )
 
 
-def _observe(t: _Joystick, readings: observations.Readings, key: Array) -> Observation:
+def _observe(p: JoystickParams, readings: observations.Readings, key: Array) -> Observation:
     size, _ = observations.sizes(readings.joint.shape[0], readings.foot_height.shape[0])
     unit = jax.random.uniform(key, (size,), minval=-1.0, maxval=1.0)
-    return observations.observe(readings, unit, t.config.noise)
+    return observations.observe(readings, unit, p.noise)
 
 
-def _steps(t: _Joystick, u: Array, seconds: tuple[float, float]) -> Array:
+def _steps(t: _Joystick, u: Array, seconds: Range) -> Array:
     """A number of control steps uniform over a range of seconds."""
     low, high = seconds
     return jnp.round((low + (high - low) * u) / t.dt).astype(jnp.int32)
 
 
-def _push_wait(t: _Joystick, u: Array) -> Array:
-    return _steps(t, u, (0.5 * t.config.push_interval_s, 1.5 * t.config.push_interval_s))
+def _push_wait(t: _Joystick, p: JoystickParams, u: Array) -> Array:
+    return _steps(t, u, (0.5 * p.push_interval_s, 1.5 * p.push_interval_s))
