@@ -51,7 +51,10 @@ def bench() -> Callable[[str, str], Bench]:
     @functools.cache
     def make(robot: str, engine: str) -> Bench:
         task, physics = make_task(Config(robot=robot, physics=engine))
-        step, starts = jax.jit(jax.vmap(physics.step)), jax.jit(jax.vmap(task.reset))
+        step, starts = (
+            jax.jit(jax.vmap(physics.step)),
+            jax.jit(jax.vmap(lambda key: task.reset(task.params, key))),
+        )
         return Bench(task, physics, step, starts)
 
     return make

@@ -16,7 +16,15 @@ from jaxrl_hw.algos.networks import distributions
 from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.algos.ppo_settings import PPOConfig
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.types import Algorithm, Batch, Learner, Observation, SignedPermutation, Symmetry
+from jaxrl_hw.types import (
+    Algorithm,
+    Batch,
+    EnvSpec,
+    Learner,
+    Observation,
+    SignedPermutation,
+    Symmetry,
+)
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
 
@@ -41,7 +49,7 @@ def make(
 def _make(mirrored: bool, precision: str, changes: tuple[tuple[str, Any], ...]) -> Algorithm:
     config = PPOConfig(**{**ONE_PASS, **dict(changes)})
     mirror = MIRROR if mirrored else None
-    algorithm = ppo.make(config, NET, OBS, OBS, ACTIONS, mirror, precision)
+    algorithm = ppo.make(config, NET, EnvSpec(OBS, OBS, ACTIONS, mirror), precision)
     return algorithm._replace(update=jax.jit(algorithm.update))
 
 

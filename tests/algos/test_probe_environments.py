@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ from jaxrl_hw.algos.ppo_settings import PPOConfig
 from jaxrl_hw.envs.episode import Transition
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.training.train_step import init_train_state, make_train_step
-from jaxrl_hw.types import Algorithm, Observation, TrainState
+from jaxrl_hw.types import Algorithm, EnvSpec, Observation, TrainState
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
 
@@ -67,10 +67,12 @@ def probe(first: Callable[[Array], Array], move: Callable[[Array, Array, Array],
     def show(seen: Array) -> Observation:
         return Observation(seen[:, None], seen[:, None])
 
-    def reset(key: Array) -> Probe:
+    def reset(key: Array, task_params: Any = None) -> Probe:
         return Probe(show(first(key)), jnp.zeros(N, jnp.int32))
 
-    def step(state: Probe, action: Array, key: Array) -> tuple[Probe, Transition]:
+    def step(
+        state: Probe, action: Array, key: Array, task_params: Any = None
+    ) -> tuple[Probe, Transition]:
         out = move(state.obs.policy[:, 0], state.steps, action[:, 0])
         done = out.terminated | out.truncated
         after = Probe(
@@ -106,7 +108,7 @@ ALWAYS, NEVER = jnp.ones(N, bool), jnp.zeros(N, bool)
 @functools.cache
 def learner(gae_lambda: float = 0.95) -> Algorithm:
     """One and the same object, so that its update is compiled once for all probes."""
-    return ppo.make(PPOConfig(**SETTINGS, gae_lambda=gae_lambda), NET, 1, 1, 1)
+    return ppo.make(PPOConfig(**SETTINGS, gae_lambda=gae_lambda), NET, EnvSpec(1, 1, 1))
 
 
 def train(env: Env, iterations: int, algorithm: Algorithm | None = None) -> TrainState:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import jax
@@ -23,11 +24,11 @@ def task() -> Task:
 
 
 def see(task: Task, cart: float, angle: float, speed: float, spin: float, action: float) -> Outcome:
-    start = task.reset(jax.random.key(0))
+    start = task.reset(task.params, jax.random.key(0))
     qpos, qvel = jnp.array([cart, angle]), jnp.array([speed, spin])
     physics = start.physics._replace(qpos=qpos, qvel=qvel)
     args: Any = start.task, start.params, physics, jnp.zeros(3), jnp.array([action])
-    return task.outcome(*args, jax.random.key(1))
+    return task.outcome(task.params, *args, jax.random.key(1))
 
 
 def test_it_sees_cart_angle_and_speeds(task: Task) -> None:
@@ -70,7 +71,9 @@ def test_it_never_terminates_and_says_when_it_is_up(task: Task) -> None:
 
 
 def test_starts_hang_down_within_their_ranges(task: Task) -> None:
-    start = jax.jit(jax.vmap(task.reset))(jax.random.split(jax.random.key(0), 512))
+    start = jax.jit(jax.vmap(partial(task.reset, task.params)))(
+        jax.random.split(jax.random.key(0), 512)
+    )
     qpos = np.asarray(start.physics.qpos)
     assert 0.48 < np.abs(qpos[:, 0]).max() <= 0.5
     assert 0.29 < np.abs(qpos[:, 1] - math.pi).max() <= 0.3 + 1e-6
@@ -90,6 +93,6 @@ def test_without_randomization_every_start_is_the_keyframe() -> None:
     config = Config(robot="cartpole", cartpole=CartpoleConfig(randomize=False), physics="native")
     task, physics = make_task(config)
     for seed in (0, 1):
-        start = task.reset(jax.random.key(seed))
+        start = task.reset(task.params, jax.random.key(seed))
         np.testing.assert_array_equal(start.physics.qpos, state_at(physics.model).qpos)
         np.testing.assert_array_equal(start.params["body_mass"], np.float32([0, 1.0, 0.1]))

@@ -16,7 +16,7 @@ from jaxrl_hw.envs.tasks.cartpole.settings import CartpoleConfig
 from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.training.rollout import collect, init_rollout
-from jaxrl_hw.types import Algorithm, Learner, Observation
+from jaxrl_hw.types import Algorithm, Learner, Needs, Observation
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
 
@@ -164,10 +164,10 @@ def test_clocks_start_staggered_and_returns_at_zero(long: Env) -> None:
 def still(unroll: int) -> Algorithm:
     """Pushes the cart by a little, always."""
 
-    def act(learner: Learner, obs: Observation, key: jax.Array) -> Any:
+    def act(learner: Learner, obs: Observation, key: jax.Array, phase_mask: Any) -> Any:
         return jnp.full((N, 1), 0.3), {"mark": obs.policy[:, 0]}
 
-    return Algorithm("still", unroll, None, act, None, None)
+    return Algorithm("still", Needs(unroll, 1, 1), None, act, None, None)
 
 
 NOBODY = Learner(None, None, None)

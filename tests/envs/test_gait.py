@@ -12,8 +12,9 @@ import pytest
 
 from jaxrl_hw.envs.physics.model import compile_model
 from jaxrl_hw.envs.robots import get_robot
-from jaxrl_hw.envs.tasks.joystick import commands, gait, observations
+from jaxrl_hw.envs.tasks.joystick import gait, observations
 from jaxrl_hw.envs.tasks.joystick.layout import legged_layout
+from jaxrl_hw.envs.tasks.joystick.params import params_of
 from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
 
 CONFIG = JoystickConfig(swing_height=0.08, swing_fraction=0.45, standing_phase=0.25)
@@ -56,7 +57,9 @@ def test_a_squared_half_sine_lifts_as_high_and_lands_softly() -> None:
     tops, landing = {}, {}
     for exponent in (1.0, 2.0):
         config = replace(CONFIG, swing_exponent=exponent)
-        height = [float(gait.wanted(config, robot, phase, still)[1][0]) for phase in phases]
+        height = [
+            float(gait.wanted(params_of(config), robot, phase, still)[1][0]) for phase in phases
+        ]
         tops[exponent], landing[exponent] = height
     assert tops[1.0] == tops[2.0] == pytest.approx(0.08, abs=1e-6)
     assert landing[1.0] == pytest.approx(0.08 * np.sin(0.98 * np.pi), abs=1e-5)
@@ -66,7 +69,7 @@ def test_a_squared_half_sine_lifts_as_high_and_lands_softly() -> None:
 def test_a_foot_stands_first_and_then_swings_along_half_a_sine() -> None:
     robot = get_robot("g1_12dof")
     phases = jnp.linspace(0.0, 1.0, 200, endpoint=False)
-    moving = jax.vmap(lambda p: gait.wanted(CONFIG, robot, p, jnp.zeros((), bool)))
+    moving = jax.vmap(lambda p: gait.wanted(params_of(CONFIG), robot, p, jnp.zeros((), bool)))
     stance, height = (np.asarray(x) for x in moving(phases))
     np.testing.assert_allclose(stance.mean(axis=0), 0.55, atol=0.01)
     np.testing.assert_allclose(height.max(axis=0), 0.08, atol=1e-4)
@@ -74,7 +77,7 @@ def test_a_foot_stands_first_and_then_swings_along_half_a_sine() -> None:
     # the left foot's top is at 1 - 0.45 / 2, the right one's half a cycle away
     assert phases[height[:, 0].argmax()] == pytest.approx(0.775, abs=0.006)
     assert phases[height[:, 1].argmax()] == pytest.approx(0.275, abs=0.006)
-    still = jax.vmap(lambda p: gait.wanted(CONFIG, robot, p, jnp.ones((), bool)))
+    still = jax.vmap(lambda p: gait.wanted(params_of(CONFIG), robot, p, jnp.ones((), bool)))
     stance, height = still(phases)
     assert stance.all()
     assert (height == 0.0).all()
@@ -83,10 +86,7 @@ def test_a_foot_stands_first_and_then_swings_along_half_a_sine() -> None:
 def test_the_guide_steps_in_place_where_it_is_to_move_and_stands_where_it_is_not() -> None:
     robot, model, body = standing("g1_12dof")
 
-    def draw(key):
-        return commands.draw_normalized(CONFIG, key)
-
-    sample = jax.vmap(gait.stepping_in_place(CONFIG, robot, model, body, draw))
+    sample = jax.vmap(gait.stepping_in_place(params_of(CONFIG), robot, model, body))
     seen, action = sample(jax.random.split(jax.random.key(0), 8000))
     size, _ = observations.sizes(12, 2)
     assert seen.shape == (8000, size)

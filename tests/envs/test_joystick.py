@@ -39,8 +39,8 @@ class Stage:
         self.task, physics = make_task(Config(robot=robot, physics="native", joystick=config))
         self.model, self.robot, self.config = physics.model, get_robot(robot), config
         self.params = nominal_params(self.model, self.task.fields)
-        self.outcome = jax.jit(self.task.outcome)
-        self.reset = jax.jit(jax.vmap(self.task.reset))
+        self.outcome = jax.jit(functools.partial(self.task.outcome, self.task.params))
+        self.reset = jax.jit(jax.vmap(functools.partial(self.task.reset, self.task.params)))
 
     def sensors(self, qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
         data = mujoco.MjData(self.model)
@@ -133,7 +133,7 @@ def test_the_gyro_of_the_contract_is_what_the_imu_measures() -> None:
 def test_targets_are_the_home_pose_and_a_quarter_of_the_action() -> None:
     at = stage()
     action = np.random.default_rng(0).standard_normal(12)
-    ctrl = at.task.control(None, jnp.asarray(action, jnp.float32))
+    ctrl = at.task.control(at.task.params, None, jnp.asarray(action, jnp.float32))
     np.testing.assert_allclose(ctrl, Q0 + 0.25 * action, atol=1e-6)
     wanted = [
         f"{side}_{joint}_joint"
@@ -206,8 +206,8 @@ def many_outcomes(at: Stage, count: int, **memory: Any) -> Outcome:
     )
     seen = jnp.asarray(at.sensors(home, np.zeros(18)))
     keys = jax.random.split(jax.random.key(5), count)
-    one = lambda key: at.task.outcome(state, at.params, physics, seen, jnp.zeros(12), key)  # noqa: E731
-    return jax.jit(jax.vmap(one))(keys)
+    fixed = at.task.params, state, at.params, physics, seen, jnp.zeros(12)
+    return jax.jit(jax.vmap(functools.partial(at.task.outcome, *fixed)))(keys)
 
 
 def test_commands_are_drawn_in_their_ranges_and_some_say_stand_still() -> None:
@@ -454,8 +454,8 @@ def test_a_mirrored_action_gives_the_mirrored_targets(robot: str) -> None:
     mirror = at.robot.mirror
     perm, sign = np.array(mirror.joint_perm), np.array(mirror.joint_sign)
     action = jnp.asarray(np.random.default_rng(0).standard_normal(at.task.action_size), jnp.float32)
-    ctrl = np.asarray(at.task.control(None, action))
-    turned = at.task.control(None, at.task.symmetry.action(action))
+    ctrl = np.asarray(at.task.control(at.task.params, None, action))
+    turned = at.task.control(at.task.params, None, at.task.symmetry.action(action))
     np.testing.assert_allclose(turned, sign * ctrl[perm], atol=1e-6)
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
+import jax
 import jax.numpy as jnp
 import pytest
 
+from jaxrl_hw.config.factory import make_task
+from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.tasks.joystick.rewards import ONCE, TERMS, Signals, weighted
-from jaxrl_hw.envs.tasks.joystick.settings import JoystickReward
+from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig, JoystickReward
+from jaxrl_hw.envs.vector import make_vector_env
 
 SIGNALS = Signals(
     command=jnp.array([0.5, 0.0, 1.0]),
@@ -98,15 +102,22 @@ def test_what_is_asked_of_walking_is_free_for_who_is_told_to_stand(term: str) ->
 
 
 def test_weights_are_per_second_and_a_fall_is_paid_once() -> None:
-    weights = JoystickReward(**dict.fromkeys(TERMS, 2.0))
-    parts = weighted(SIGNALS, weights, dt=0.02)
+    parts = weighted(SIGNALS, dict.fromkeys(TERMS, 2.0), dt=0.02)
     for name, value in BY_HAND.items():
         wanted = 2.0 * value * (1.0 if name == "fall" else 0.02)
         assert float(parts[name]) == pytest.approx(wanted, rel=1e-5)
     assert frozenset({"fall"}) == ONCE
 
 
-def test_a_weight_of_zero_drops_its_term() -> None:
-    weights = JoystickReward(**{name: 0.0 for name in TERMS if name not in ("slip", "tilt")})
-    assert set(weighted(SIGNALS, weights, 0.02)) == {"slip", "tilt"}
-    assert weighted(SIGNALS, JoystickReward(**dict.fromkeys(TERMS, 0.0)), 0.02) == {}
+def test_a_term_whose_weight_is_zero_in_every_stage_is_left_out() -> None:
+    names = {}
+    for later in (0.0, -1.0):
+        weights = JoystickReward(**{name: 0.0 for name in TERMS if name not in ("slip", "tilt")})
+        config = Config(robot="g1_12dof", physics="native", num_envs=2)
+        task, physics = make_task(replace(config, joystick=JoystickConfig(reward=weights)))
+        then = task.params._replace(reward={**task.params.reward, "power": later})
+        env = make_vector_env(task, physics, 2, [(0, task.params), (100, then)])
+        form = jax.eval_shape(lambda key, env=env: env.reset(key), jax.random.key(0))
+        _, step = jax.eval_shape(env.step, form, jnp.zeros((2, 12)), jax.random.key(0))
+        names[later] = set(step.rewards)
+    assert names == {0.0: {"slip", "tilt"}, -1.0: {"slip", "tilt", "power"}}

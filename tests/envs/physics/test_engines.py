@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -296,7 +297,7 @@ def test_a_control_step_lasts_its_substeps() -> None:
         task, physics = make_task(config)
         assert physics.substeps == substeps
         assert physics.control_dt == pytest.approx(0.02)
-        start = jax.jit(task.reset)(jax.random.key(0))
+        start = jax.jit(functools.partial(task.reset, task.params))(jax.random.key(0))
         state, _ = physics.step(start.params, start.physics, jnp.zeros(1))
         assert float(state.time) == pytest.approx(0.02)
 

@@ -12,6 +12,7 @@ from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.algos.ppo_settings import PPOConfig
 from jaxrl_hw.config.factory import make_algorithm, make_env
 from jaxrl_hw.config.presets import preset_config
+from jaxrl_hw.types import EnvSpec
 
 OBS, ACTIONS = 12, 3
 
@@ -27,10 +28,10 @@ def swing(key: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 @pytest.mark.parametrize("guided", [True, False])
-def test_a_guided_policy_starts_with_the_motion(guided: bool) -> None:
+def test_a_policy_starts_with_the_motion_of_its_prior(guided: bool) -> None:
     net = NetConfig(policy=(64, 32), value=(16,))
     motion_prior = (lambda: swing) if guided else None
-    algorithm = ppo.make(PPOConfig(), net, OBS, OBS, ACTIONS, motion_prior=motion_prior)
+    algorithm = ppo.make(PPOConfig(), net, EnvSpec(OBS, OBS, ACTIONS, None, motion_prior))
     learner = jax.jit(algorithm.init)(jax.random.key(0))
     seen, wanted = jax.vmap(swing)(jax.random.split(jax.random.key(1), 1000))
     did = algorithm.policy(learner, seen)
@@ -39,15 +40,14 @@ def test_a_guided_policy_starts_with_the_motion(guided: bool) -> None:
 
 
 def test_the_same_seed_gives_the_same_start() -> None:
-    algorithm = ppo.make(
-        PPOConfig(), NetConfig((16,), (16,)), OBS, OBS, ACTIONS, motion_prior=lambda: swing
-    )
+    spec = EnvSpec(OBS, OBS, ACTIONS, None, lambda: swing)
+    algorithm = ppo.make(PPOConfig(), NetConfig((16,), (16,)), spec)
     one, two = (jax.jit(algorithm.init)(jax.random.key(3)).params for _ in range(2))
     for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_walking_robot_has_a_guide_and_the_setting_turns_it_off() -> None:
+def test_a_walking_robot_has_a_prior_and_the_setting_turns_it_off() -> None:
     from dataclasses import replace
 
     config = replace(preset_config("g1_12dof"), physics="native", num_envs=4)

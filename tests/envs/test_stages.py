@@ -1,4 +1,4 @@
-"""What the joystick task asks for from some iteration of a run on."""
+"""Stages of a curriculum: from an env step on the task has other parameters."""
 
 from __future__ import annotations
 
@@ -10,31 +10,23 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl_hw.config.factory import make_env
+from jaxrl_hw.config.factory import make_task
 from jaxrl_hw.config.schema import Config
-from jaxrl_hw.envs.tasks.joystick.settings import (
-    JoystickConfig,
-    JoystickFinish,
-    JoystickLast,
-    JoystickLater,
-    JoystickReward,
-)
+from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig, JoystickReward
+from jaxrl_hw.envs.vector import make_vector_env
+from jaxrl_hw.types import MILLION
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
 
-N, TURN, END, FINISH = 32, 5, 9, 12
+N, TURN, END, FINISH = 32, 5, 9, 4_294_967_296 + 12
+"""Robots, and env steps at which stages begin; the last is past 32 bits."""
 KEY = jax.random.key(3)
-ASKED = JoystickLater(TURN, 1.0, 0.4, yaw_rate=4.5, walking_power=-0.01, landing=-4.0, fall=-9.0)
-AT_LAST = JoystickLast(END, 0.0, 2.0, 1.5, fall=-20.0, standing_phase_speed=0.5, velocity_fine=3.0)
-TO_FINISH = JoystickFinish(
-    FINISH,
-    fall=-30.0,
-    standing_phase_speed=0.5,
-    push_interval_s=0.2,
-    walking_power=-0.004,
-    velocity_fine=6.0,
-    foot_height=0.5,
-)
+
+
+def changed(settings: JoystickConfig, weights: dict[str, float], **values: Any) -> JoystickConfig:
+    return replace(settings, reward=replace(settings.reward, **weights), **values)
+
+
 FIRST = JoystickConfig(
     noise=0.0,
     push_speed=0.0,
@@ -42,26 +34,48 @@ FIRST = JoystickConfig(
     zero_command=0.0,
     standing_phase=0.25,
     reward=JoystickReward(velocity_fine=1.5),
-    later=ASKED,
-    last=AT_LAST,
-    finish=TO_FINISH,
 )
+ASKED = changed(
+    FIRST,
+    {"yaw_rate": 4.5, "walking_power": -0.01, "landing": -4.0, "fall": -9.0},
+    zero_command=1.0,
+    recovery_speed=0.4,
+)
+AT_LAST = changed(
+    ASKED,
+    {"yaw_rate": 1.5, "fall": -20.0, "velocity_fine": 3.0, "walking_power": -0.03},
+    zero_command=0.0,
+    recovery_speed=2.0,
+    standing_phase_speed=0.5,
+)
+TO_FINISH = changed(
+    AT_LAST,
+    {"fall": -30.0, "walking_power": -0.004, "velocity_fine": 6.0, "foot_height": 0.5},
+    push_interval_s=0.2,
+)
+STAGES = {0: FIRST, TURN: ASKED, END: AT_LAST, FINISH: TO_FINISH}
+
+
+def counter(env_steps: int) -> jax.Array:
+    return jnp.array([env_steps // MILLION, env_steps % MILLION], jnp.uint32)
 
 
 class Robots:
-    """Environments that have just begun, and one step of theirs in an iteration of a run."""
+    """Environments that have just begun, and one step of theirs at an env step of a run."""
 
     def __init__(self) -> None:
-        env = make_env(Config(robot="g1_12dof", physics="native", num_envs=N, joystick=FIRST))
+        config = Config(robot="g1_12dof", physics="native", num_envs=N, joystick=FIRST)
+        task, physics = make_task(config)
+        stages = [(at, task.params_of(settings)) for at, settings in STAGES.items()]
+        env = make_vector_env(task, physics, N, stages)
         self.start = jax.jit(env.reset)(KEY)
-        assert env.at is not None
-        self.stepped = jax.jit(lambda i, *args: env.at(i).step(*args))
+        self.stepped = jax.jit(lambda at, *args: env.step(*args, env.params_at(at)))
         self.env = env
 
-    def step(self, iteration: int, state: Any = None) -> Any:
+    def step(self, env_steps: int, state: Any = None) -> Any:
         action = 0.5 * jax.random.normal(KEY, (N, 12))
         state = self.start if state is None else state
-        return self.stepped(jnp.int32(iteration), state, action, KEY)
+        return self.stepped(counter(env_steps), state, action, KEY)
 
 
 @pytest.fixture(scope="module")
@@ -69,13 +83,13 @@ def robots() -> Robots:
     return Robots()
 
 
-def test_rewards_weigh_as_asked_from_that_iteration_on(robots: Robots) -> None:
+def test_rewards_weigh_as_asked_from_that_env_step_on(robots: Robots) -> None:
     _, before = robots.step(TURN - 1)
     _, after = robots.step(TURN)
     np.testing.assert_array_equal(before.diagnostics["power"], after.diagnostics["power"])
     assert not np.any(before.rewards["walking_power"])
     walks = np.linalg.norm(robots.start.task.command, axis=-1) > 0.0
-    paid = ASKED.walking_power * 0.02 * after.diagnostics["power"] * walks
+    paid = ASKED.reward.walking_power * 0.02 * after.diagnostics["power"] * walks
     np.testing.assert_allclose(after.rewards["walking_power"], paid, rtol=1e-5)
     threefold = 3.0 * before.rewards["yaw_rate"]
     np.testing.assert_allclose(after.rewards["yaw_rate"], threefold, rtol=1e-5)
@@ -83,17 +97,18 @@ def test_rewards_weigh_as_asked_from_that_iteration_on(robots: Robots) -> None:
     assert np.any(after.rewards["landing"] < 0.0)
 
 
-def test_a_fall_costs_as_asked_from_that_iteration_on(robots: Robots) -> None:
+def test_a_fall_costs_as_asked_from_that_env_step_on(robots: Robots) -> None:
     physics = robots.start.physics
     fallen = physics._replace(qpos=physics.qpos.at[:, 2].set(0.3))
     start = robots.start._replace(physics=fallen)
-    costs = {TURN - 1: FIRST.reward.fall, TURN: ASKED.fall, END - 1: ASKED.fall, END: AT_LAST.fall}
-    costs |= {FINISH - 1: AT_LAST.fall, FINISH: TO_FINISH.fall}
-    for iteration, cost in costs.items():
-        np.testing.assert_allclose(robots.step(iteration, start)[1].rewards["fall"], cost)
+    costs = {TURN - 1: FIRST.reward.fall, TURN: ASKED.reward.fall}
+    costs |= {END - 1: ASKED.reward.fall, END: AT_LAST.reward.fall}
+    costs |= {FINISH - 1: AT_LAST.reward.fall, FINISH: TO_FINISH.reward.fall}
+    for env_steps, cost in costs.items():
+        np.testing.assert_allclose(robots.step(env_steps, start)[1].rewards["fall"], cost)
 
 
-def test_commands_are_drawn_as_asked_from_that_iteration_on(robots: Robots) -> None:
+def test_commands_are_drawn_as_asked_from_that_env_step_on(robots: Robots) -> None:
     before, _ = robots.step(TURN - 1)
     after, _ = robots.step(TURN)
     told = np.linalg.norm(before.task.command, axis=-1)
@@ -134,10 +149,10 @@ def test_the_finish_weighs_anew_what_the_stretch_before_weighed(robots: Robots) 
     _, before = robots.step(FINISH - 1)
     _, after = robots.step(FINISH)
     for name in ("velocity_fine", "walking_power"):
-        share = getattr(TO_FINISH, name) / getattr(AT_LAST, name)
+        share = getattr(TO_FINISH.reward, name) / getattr(AT_LAST.reward, name)
         assert np.any(before.rewards[name])
         np.testing.assert_allclose(after.rewards[name], share * before.rewards[name], rtol=1e-5)
-    lower = TO_FINISH.foot_height / FIRST.reward.foot_height * before.rewards["foot_height"]
+    lower = TO_FINISH.reward.foot_height / FIRST.reward.foot_height * before.rewards["foot_height"]
     assert np.any(lower)
     np.testing.assert_allclose(after.rewards["foot_height"], lower, rtol=1e-5)
 
@@ -145,8 +160,8 @@ def test_the_finish_weighs_anew_what_the_stretch_before_weighed(robots: Robots) 
 def test_pushes_come_as_often_as_the_finish_asks(robots: Robots) -> None:
     """The wait for the next is drawn when one has come: half to one and a half times the mean."""
     pushed = robots.start._replace(task=robots.start.task._replace(push_left=jnp.ones(N, int)))
-    for iteration, seconds in ((FINISH - 1, FIRST.push_interval_s), (FINISH, 0.2)):
-        state, _ = robots.step(iteration, pushed)
+    for env_steps, seconds in ((FINISH - 1, FIRST.push_interval_s), (FINISH, 0.2)):
+        state, _ = robots.step(env_steps, pushed)
         wait = np.asarray(state.task.push_left) * 0.02 / seconds
         assert 0.5 <= wait.min() < 0.8 < 1.2 < wait.max() <= 1.5
 
@@ -158,34 +173,21 @@ def test_only_at_last_do_fast_feet_bring_the_clock_back(robots: Robots) -> None:
     physics = robots.start.physics._replace(qvel=qvel)
     sways = robots.start._replace(task=told, physics=physics)
     size, shares = {}, {}
-    for iteration in (TURN - 1, END - 1, END):
-        pause = robots.env.at(jnp.int32(iteration)).pause
+    for env_steps in (TURN - 1, END - 1, END):
+        mask = robots.env.phase_mask(robots.env.params_at(counter(env_steps)))
+        assert mask is not None
         obs = jnp.zeros((1, 47)).at[:, 21:33].set(0.05 * 3.0).at[:, -2:].set(1.0)
-        size[iteration] = float(pause(obs)[0, -1])
-        _, step = robots.step(iteration, sways)
+        size[env_steps] = float(mask(obs)[0, -1])
+        _, step = robots.step(env_steps, sways)
         free = np.asarray(step.rewards["stand_still"]) == 0.0
-        shares[iteration] = free.mean()
+        shares[env_steps] = free.mean()
     assert size == {TURN - 1: 0.25, END - 1: 0.25, END: 1.0}
     assert shares[TURN - 1] == 0.0
     assert shares[END - 1] < 0.1 < 0.9 < shares[END]
 
 
-def test_each_alone_does_without_the_others() -> None:
-    for later, last, finish in ((TURN, 0, 0), (0, TURN, 0), (0, 0, TURN)):
-        task = replace(
-            FIRST,
-            later=replace(ASKED, iteration=later),
-            last=replace(AT_LAST, iteration=last),
-            finish=replace(TO_FINISH, iteration=finish),
-        )
-        config = Config(robot="g1_12dof", physics="native", num_envs=1, joystick=task)
-        env = make_env(config)
-        start = jax.jit(env.reset)(KEY)
-        fallen = start.physics._replace(qpos=start.physics.qpos.at[:, 2].set(0.3))
-        start = start._replace(physics=fallen)
-        step = jax.jit(lambda i, s, env=env: env.at(i).step(s, jnp.zeros((1, 12)), KEY))
-        for iteration in (TURN - 1, TURN):
-            asked = ASKED if later else AT_LAST if last else TO_FINISH
-            wanted = asked if iteration == TURN else FIRST.reward
-            got = step(jnp.int32(iteration), start)[1].rewards["fall"]
-            np.testing.assert_allclose(got, wanted.fall)
+def test_a_parameter_that_no_stage_changes_stays_a_constant(robots: Robots) -> None:
+    """So that the compiler can fold it; one compiled step serves every stage all the same."""
+    for env_steps in STAGES:
+        assert robots.env.params_at(counter(env_steps)).vx == FIRST.vx
+    assert robots.stepped._cache_size() == 1

@@ -22,7 +22,7 @@ from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.policies.from_state import portable
 from jaxrl_hw.training.run import make_policy
 from jaxrl_hw.training.warm_start import first_state
-from jaxrl_hw.types import Batch, Observation
+from jaxrl_hw.types import Batch, EnvSpec, Observation
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
 
@@ -68,7 +68,7 @@ ONE_PASS = replace(ONE_PASS, lr_max=0.05, lr_schedule="fixed")
 def taught(part: float, updates: int = 3) -> tuple[Any, Any]:
     """An algorithm, and what it has learned from random experience."""
     settings = replace(ONE_PASS, weight_averaging=part)
-    algorithm = ppo.make(settings, NetConfig(policy=(8,), value=(8,)), OBS, OBS, 2)
+    algorithm = ppo.make(settings, NetConfig(policy=(8,), value=(8,)), EnvSpec(OBS, OBS, 2))
     learner, update = algorithm.init(jax.random.key(0)), jax.jit(algorithm.update)
     for i in range(updates):
         rng = np.random.default_rng(i)

@@ -1,4 +1,4 @@
-"""The clock that a standing robot sees less of, and what brings it back."""
+"""The phase that a standing robot sees scaled down, and what brings it back."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from jaxrl_hw.config.curriculum import stage_settings
 from jaxrl_hw.config.factory import make_algorithm, make_env
 from jaxrl_hw.config.presets import preset_config
 from jaxrl_hw.config.schema import Config
@@ -21,7 +22,7 @@ from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
 from jaxrl_hw.policies.from_state import portable
 from jaxrl_hw.training.rollout import collect
 from jaxrl_hw.training.run import make_policy
-from jaxrl_hw.training.train_step import init_train_state
+from jaxrl_hw.training.train_step import add_steps, init_train_state
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
 
@@ -57,7 +58,8 @@ def clocks() -> dict[float, np.ndarray]:
     for fastest in (0.0, FASTEST):
         task = replace(quiet, standing_phase_speed=fastest)
         env = make_env(Config(robot="g1_12dof", physics="native", num_envs=7, joystick=task))
-        assert env.pause is not None
+        mask = env.phase_mask(None)
+        assert mask is not None
         state = jax.jit(env.reset)(jax.random.key(0))
         told = state.task._replace(command=jnp.zeros((7, 3)), command_left=jnp.full(7, 1000))
         state, step = state._replace(task=told), jax.jit(env.step)
@@ -66,7 +68,7 @@ def clocks() -> dict[float, np.ndarray]:
                 qvel = state.physics.qvel.at[:, :2].add(jnp.asarray(PUSHES))
                 state = state._replace(physics=state.physics._replace(qvel=qvel))
             state, _ = step(state, jnp.zeros((7, 12)), jax.random.key(i))
-        shown, whole = env.pause(state.obs.policy), state.obs.policy
+        shown, whole = mask(state.obs.policy), state.obs.policy
         np.testing.assert_array_equal(shown[:, :-2], whole[:, :-2])
         seen[fastest] = np.asarray(shown[:, -2:] / whole[:, -2:])
     return seen
@@ -83,17 +85,24 @@ def test_a_push_from_any_side_brings_the_clock_back(clocks: dict[float, np.ndarr
 
 def test_who_walks_sees_all_of_the_clock() -> None:
     env = make_env(replace(preset_config("g1_12dof"), physics="native", num_envs=1))
-    assert env.pause is not None
+    mask = env.phase_mask(None)
+    assert mask is not None
     obs = jnp.zeros((1, env.obs_size)).at[:, -2:].set(1.0)
-    assert np.all(np.asarray(env.pause(obs))[:, -2:] < 0.5)
+    assert np.all(np.asarray(mask(obs))[:, -2:] < 0.5)
     walks = obs.at[:, 6].set(2.0 * 0.3)
-    np.testing.assert_array_equal(env.pause(walks), walks)
+    np.testing.assert_array_equal(mask(walks), walks)
 
 
-def test_a_runs_policy_and_its_file_see_what_its_iteration_asks_for() -> None:
-    """Fast feet bring the clock back from an iteration on: in the run's policy and the exported."""
+def test_a_robot_whose_phase_is_never_scaled_has_no_mask() -> None:
+    assert make_env(Config(robot="go1", physics="native", num_envs=1)).phase_mask(None) is None
+
+
+def test_a_runs_policy_and_its_file_have_the_mask_of_its_stage() -> None:
+    """Fast feet bring the phase back from a stage on: in the run's policy and the exported."""
     config = replace(preset_config("g1_12dof"), physics="native", num_envs=1)
-    turn = config.joystick.last.iteration
+    turn = next(
+        at for at, settings in stage_settings(config) if settings.standing_phase_speed > 0.0
+    )
     assert turn > 0
     env = make_env(config)
     algorithm = make_algorithm(replace(config, ppo=replace(config.ppo, motion_prior=False)), env)
@@ -102,16 +111,16 @@ def test_a_runs_policy_and_its_file_see_what_its_iteration_asks_for() -> None:
     told[:, 6:9], told[:, -2:] = 0.0, (0.6, -0.8)
     told[0, :3] = told[0, 21:33] = 0.0  # the first one's feet rest
     acts = {}
-    for iteration in (turn - 1, turn):
-        then = state._replace(iteration=jnp.int32(iteration))
-        acts[iteration] = np.asarray(make_policy(env, algorithm, then)(told))
-        np.testing.assert_allclose(portable(config, then)(told), acts[iteration], atol=1e-6)
+    for steps in (turn - 1, turn):
+        then = state._replace(env_steps=add_steps(state.env_steps, steps))
+        acts[steps] = np.asarray(make_policy(env, algorithm, then)(told))
+        np.testing.assert_allclose(portable(config, then)(told), acts[steps], atol=1e-6)
     off = np.abs(acts[turn] - acts[turn - 1]).max(axis=-1)
     assert off[0] == 0.0
     assert off[1] > 1e-4
 
 
-def test_a_policy_learns_from_what_it_saw_and_its_statistics_from_what_was_observed() -> None:
+def test_a_policy_acts_on_masked_observations_and_its_batch_keeps_them_whole() -> None:
     still = JoystickConfig(noise=0.0, push_speed=0.0, zero_command=1.0, standing_phase=SIZE)
     base = Config(robot="g1_12dof", physics="native", num_envs=4, joystick=still)
     config = replace(base, ppo=replace(base.ppo, unroll=3, motion_prior=False))
@@ -119,7 +128,11 @@ def test_a_policy_learns_from_what_it_saw_and_its_statistics_from_what_was_obser
     algorithm = make_algorithm(config, env)
     state = init_train_state(env, algorithm, seed=0)
     _, batch, _ = collect(env, algorithm, state.learner, state.env_state, state.key)
-    clock = {"seen": batch.obs.policy[..., -2:], "observed": batch.next_obs.policy[..., -2:]}
-    size = {name: np.linalg.norm(x, axis=-1) for name, x in clock.items()}
-    np.testing.assert_allclose(size["seen"], SIZE, rtol=1e-5)
-    np.testing.assert_allclose(size["observed"], 1.0, rtol=1e-5)
+    assert batch.phase_mask is not None
+    for phase in (batch.obs.policy[..., -2:], batch.next_obs.policy[..., -2:]):
+        np.testing.assert_allclose(np.linalg.norm(phase, axis=-1), 1.0, rtol=1e-5)
+    masked = batch.phase_mask(batch.obs.policy)
+    np.testing.assert_allclose(np.linalg.norm(masked[..., -2:], axis=-1), SIZE, rtol=1e-5)
+    acted = batch.extras["mean"]
+    np.testing.assert_array_equal(algorithm.policy(state.learner, masked), acted)
+    assert np.any(algorithm.policy(state.learner, batch.obs.policy) != acted)
