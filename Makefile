@@ -1,5 +1,6 @@
 # make train    sets up .venv on first use, then trains: G1, as many environments as pay off
-# make test     sets up .venv on first use, then lint, types, import rules, tests, notebook, smoke run
+# make test     sets up .venv on first use, then lint, types, import rules, every test, notebooks, smoke run
+# make quick    the same checks, but only the tests that are not marked slow
 #
 #   make train ARGS="--robot cartpole --iterations 50"      passes flags on
 #   make train EXTRAS=cuda12                                jax for NVIDIA (or cuda13)
@@ -14,7 +15,7 @@ PY    := $(VENV)/bin/python
 WANT  := $(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
 STAMP := $(VENV)/.installed-$(WANT)-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: setup train plan test lint unit notebook smoke bench clean
+.PHONY: setup train plan test quick lint unit notebook smoke bench clean
 
 setup: $(STAMP)
 
@@ -32,6 +33,12 @@ plan: setup
 
 test: lint unit notebook smoke
 
+# Both workers end at about the same time only if an idle one takes tests over: worksteal.
+TESTS := $(PY) -m pytest -n 2 --dist worksteal
+
+quick: lint
+	$(TESTS) -m "not slow"
+
 lint: setup
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -39,7 +46,7 @@ lint: setup
 	$(VENV)/bin/lint-imports
 
 unit: setup
-	$(PY) -m pytest -n 2 --dist loadfile
+	$(TESTS)
 
 notebook: setup
 	JAXRL_HW_NOTEBOOK_SIZE=tiny $(PY) -m pytest --nbmake --nbmake-timeout=300 notebooks

@@ -25,8 +25,8 @@ def test_the_package_is_imported_in_a_moment_and_without_jax():
 PLANNED = """
 import sys
 import jaxrl_hw.train
-from jaxrl_hw.flags import parse
-from jaxrl_hw.planning import make_plan
+from jaxrl_hw.cli.flags import parse
+from jaxrl_hw.planning.planner import make_plan
 make_plan(parse(["--robot", "g1_12dof", "--run-dir", "none", "--init-from", "zoo:g1_12dof"]))
 print(sorted({"jax", "jaxlib", "mujoco"} & set(sys.modules)))
 """

@@ -33,6 +33,7 @@ def test_a_crash_names_its_signal() -> None:
         call(os._exit, 7, limit_s=20)
 
 
+@pytest.mark.slow
 def test_a_hang_ends_with_its_time_limit_and_so_do_its_children(tmp_path: Path) -> None:
     note, began = tmp_path / "pid", time.monotonic()
     with pytest.raises(NoResult, match=r"^no answer within 1\.5 s: ended$"):

@@ -18,6 +18,7 @@ from jaxrl_hw.cli.doctor.run_in_subprocess import NoResult, call
 Made = Callable[..., list[Finding]]
 
 
+@pytest.mark.slow
 def test_a_product_is_exact_and_timed(made: Made) -> None:
     found = made("devices", "matmul")[1:]
     assert [(row.item, row.status) for row in found] == [("highest", "pass"), ("default", "pass")]
@@ -53,6 +54,7 @@ def test_wrong_products_fail_in_any_precision(error: float) -> None:
         assert (found.status, "it is wrong" in found.value) == ("fail", True)
 
 
+@pytest.mark.slow
 def test_the_c_engine_agrees_with_mj_step(made: Made) -> None:
     seen = call(check_physics.step, "native", "cpu", limit_s=100)
     assert 0.0 < seen["difference"] < 1e-4
@@ -72,6 +74,7 @@ def test_an_engine_that_steps_wrongly_is_found(monkeypatch: pytest.MonkeyPatch) 
     assert check_physics.judge("mjx", {**seen, "difference": float("inf")}).status == "fail"
 
 
+@pytest.mark.slow
 def test_training_that_does_not_start_raises(plain: None, tmp_path: Path) -> None:
     environ = {
         **os.environ,
@@ -98,6 +101,7 @@ def test_training_that_learns_nothing_numeric_fails() -> None:
     assert check_training.judge({**seen, "iteration": 1}).status == "fail"
 
 
+@pytest.mark.slow
 def test_drawing_is_a_picture_or_a_warning_with_what_to_install(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:

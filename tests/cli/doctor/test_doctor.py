@@ -37,6 +37,7 @@ CHECKS = [
 ]
 
 
+@pytest.mark.slow
 def test_a_sound_installation_passes_and_is_left_as_it_was(doctor: Doctor, tmp_path: Path) -> None:
     began = time.monotonic()
     cache = tmp_path / "cache"
@@ -58,6 +59,7 @@ def test_a_sound_installation_passes_and_is_left_as_it_was(doctor: Doctor, tmp_p
     assert time.monotonic() - began < 170  # a third of it where little else runs
 
 
+@pytest.mark.slow
 def test_a_crash_is_a_row_and_exit_code_1_in_a_table_and_as_data(
     doctor: Doctor, tmp_path: Path
 ) -> None:
@@ -83,12 +85,14 @@ def test_a_crash_is_a_row_and_exit_code_1_in_a_table_and_as_data(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [80, 120])
 def test_no_line_is_wider_than_the_terminal(doctor: Doctor, tmp_path: Path, width: int) -> None:
     done = doctor("--run-dir", tmp_path / "runs", COLUMNS=str(width), **BROKEN)
     assert max(map(len, done.stdout.splitlines()[:-1])) <= width
 
 
+@pytest.mark.slow
 def test_without_rich_there_are_plain_lines(doctor: Doctor, tmp_path: Path) -> None:
     (tmp_path / "site" / "rich").mkdir(parents=True)
     (tmp_path / "site" / "rich" / "__init__.py").write_text("raise ImportError('no rich')")
@@ -162,6 +166,7 @@ def test_ctrl_c_ends_it_and_what_it_has_started(plain: None, tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_on_a_terminal_the_check_under_way_is_drawn(plain: None, tmp_path: Path) -> None:
     leader, follower = pty.openpty()
     env = {**os.environ, **BROKEN, "TERM": "xterm", "COLUMNS": "80"}

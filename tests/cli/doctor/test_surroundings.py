@@ -116,7 +116,7 @@ def test_every_route_to_memory_has_its_row(made: Made) -> None:
     [
         ("echo rubbish", "gave an answer that could not be read"),
         ("exit 9", "failed with exit code 9"),
-        ("sleep 60", "gave no answer within 5 s"),
+        pytest.param("sleep 60", "gave no answer within 5 s", marks=pytest.mark.slow),
     ],
 )
 def test_a_broken_nvidia_smi_is_a_row(
@@ -130,6 +130,7 @@ def test_a_broken_nvidia_smi_is_a_row(
     assert found.advice
 
 
+@pytest.mark.slow
 def test_a_card_that_jax_does_not_use_is_told(
     made: Made, fake_smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,56 @@
+"""`jaxrl-hw NAME`: one script for every command."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+import jaxrl_hw
+from jaxrl_hw.cli.command import DONE, run_command
+from jaxrl_hw.errors import unknown
+
+COMMANDS = {
+    "train": "train a robot, or continue its run",
+    "plan": "print what a training would do and use",
+    "play": "film or watch a trained policy",
+    "evaluate": "score how well a policy follows commands",
+    "export": "write a policy as ONNX and NumPy files",
+    "runs": "list, show, pack and unpack runs",
+    "doctor": "check this installation",
+}
+"""Each command and what it does. The module `jaxrl_hw.NAME` holds it."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command that the first word names; returns its exit code, 2 for an unknown name."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in ("-h", "--help"):
+        print(_help())
+        return DONE
+    name, *rest = words
+    if name == "--version":
+        print(jaxrl_hw.__version__)
+        return DONE
+    return run_command(lambda: _run(name, rest))
+
+
+def _run(name: str, argv: list[str]) -> int:
+    if name not in COMMANDS:
+        raise unknown("command", name, COMMANDS)
+    module = importlib.import_module(f"jaxrl_hw.{name}")
+    code: int = module.main(argv)
+    return code
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    return "\n".join(
+        [
+            "usage: jaxrl-hw NAME [flags]        (or: python -m jaxrl_hw.NAME [flags])",
+            "",
+            *(f"  {name:{width}}  {text}" for name, text in COMMANDS.items()),
+            "",
+            "jaxrl-hw NAME --help lists the flags of a command.",
+        ]
+    )

@@ -1,0 +1,50 @@
+"""The script `jaxrl-hw` runs every command by its name."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import jaxrl_hw
+from jaxrl_hw.cli.main import COMMANDS, main
+
+ROOT = Path(jaxrl_hw.__file__).parents[1]
+
+
+@pytest.mark.parametrize("argv", [[], ["--help"], ["-h"]])
+def test_help_lists_every_command(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines if line.startswith("  ")] == list(COMMANDS)
+
+
+def test_a_name_runs_its_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["runs", "list", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"] == []
+    assert main(["doctor", "--jsn"]) == 2
+    assert "--jsn" in capsys.readouterr().err
+
+
+def test_an_unknown_name_is_one_line_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trian", "--robot", "g1"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert '"trian"' in err
+    assert '"train"' in err
+
+
+def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.strip() == jaxrl_hw.__version__
+
+
+def test_every_command_module_has_a_name_and_the_script_is_installed() -> None:
+    package = Path(jaxrl_hw.__file__).parent
+    others = {"__init__", "types", "errors"}
+    assert {path.stem for path in package.glob("*.py")} - others == set(COMMANDS)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["scripts"] == {"jaxrl-hw": "jaxrl_hw.cli.main:main"}
+    assert (package / "py.typed").exists()
