@@ -48,7 +48,7 @@ def measure(robot: str, physics: str, num_envs: int, iterations: int, hardware: 
     this number of environments and the process has been weighed (`predicted_from`).
     """
     config = replace(preset_config(robot), physics=physics, num_envs=num_envs)
-    before = memory_model.need(config, hardware)
+    before = memory_model.footprint(config, hardware)
     row: Row = {
         "robot": robot,
         "physics": physics,

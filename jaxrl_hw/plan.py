@@ -57,7 +57,7 @@ def _here(words: list[str], console: Console, probing: bool) -> Plan:
     if probing:  # a process each: the device is theirs as long as this one has not opened it
         probe(plan, console.message)
         plan = make_plan(config)
-    if plan.footprint.charted:
+    if plan.footprint.covers_all_sizes:
         return plan
     with console.compiling("asking the compiler what the program needs (once)"):
         from jaxrl_hw.hardware import xla

@@ -37,7 +37,7 @@ def map_large(environment: Mapping[str, str] = os.environ) -> bool:
     return False
 
 
-def settle() -> None:
+def trim() -> None:
     """Give back what the process has freed: after a compilation that is hundreds of megabytes.
 
     The C library keeps freed memory for itself until it is told otherwise; where it cannot be told

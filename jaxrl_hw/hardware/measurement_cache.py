@@ -1,9 +1,9 @@
-"""What is known of a program on this machine, kept on disk between runs.
+"""Measurements of a program on this machine, kept on disk between runs.
 
-A record belongs to one configuration, one kind of device and one set of package versions. It holds
-the compiler's figures by number of environments, the speed that was reached with each, and what
-the process held beside them. Losing a record costs a compilation, nothing else: a damaged file
-counts as none, and a cache folder that cannot be written is left alone.
+A measurement belongs to one configuration, one kind of device and one set of package versions. It
+holds the compiler's figures and the speed by number of environments, and what the process held
+beside the arrays. Losing one costs a compilation, nothing else: a damaged file counts as none, and
+a cache folder that cannot be written is left alone.
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from jaxrl_hw.hardware.xla import default_cache_dir
 
-_FORMAT = 1
+_FORMAT = 2
 
 
-class Record(NamedTuple):
+class Measurement(NamedTuple):
     """One program's figures; empty where nothing is known."""
 
     points: dict[int, dict[str, int]]
-    """Bytes by item, by number of environments: the compiler's own figures."""
+    """The compiler's figures: bytes by item, by number of environments."""
     rates: dict[int, float]
-    """Control steps per second over all environments, the best that was measured with each
-    number."""
+    """Control steps per second over all environments, the best by number of environments."""
     resident: int | None
-    """Bytes that a run's process held beside the items, a mean over runs in which a newer one
-    counts half; None before a run has told."""
+    """Bytes that a run's process held beside the items: a mean in which the newest run counts half.
+    None before the first run."""
     compiling: int | None
-    """Peak of the process while it compiled, bytes; None likewise."""
+    """Peak of the process while it compiled, bytes; None before the first run."""
+    lowered: dict[int, str]
+    """Hash of the lowered program by number of environments."""
 
 
-EMPTY = Record({}, {}, None, None)
+EMPTY = Measurement({}, {}, None, None, {})
 
 
-def recall(program: Mapping[str, Any]) -> Record:
-    """What is known of a program; `program` is whatever tells it from others, as plain values."""
+def load(program: Mapping[str, Any]) -> Measurement:
+    """What is known of a program. `program` holds the plain values that identify it."""
     try:
         record = json.loads(_path(program).read_text(encoding="utf-8"))
         if record["format"] != _FORMAT or record["program"] != _plain(program):
@@ -50,51 +50,52 @@ def recall(program: Mapping[str, Any]) -> Record:
             int(n): {str(k): int(v) for k, v in p.items()} for n, p in record["points"].items()
         }
         rates = {int(n): float(rate) for n, rate in record["rates"].items()}
-        rest = (record[name] for name in ("resident", "compiling"))
-        return Record(points, rates, *(None if v is None else int(v) for v in rest))
+        lowered = {int(n): str(text) for n, text in record["lowered"].items()}
+        resident, compiling = (
+            None if record[k] is None else int(record[k]) for k in ("resident", "compiling")
+        )
+        return Measurement(points, rates, resident, compiling, lowered)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return EMPTY
 
 
-def remember(
+def store(
     program: Mapping[str, Any],
     *,
     points: Mapping[int, Mapping[str, int]] | None = None,
     rates: Mapping[int, float] | None = None,
     resident: int | None = None,
     compiling: int | None = None,
-) -> Record:
-    """Add to what is known.
+    lowered: Mapping[int, str] | None = None,
+) -> Measurement:
+    """Add to what is known, and return all of it.
 
-    A newer point takes an older one's place, of rates the best stays. What a process holds beside
-    the items differs between runs of the same program by 10 MB either way: one run is not believed.
+    A newer point replaces an older one; of rates the best stays. `resident` differs between runs of
+    one program by 10 MB either way, so a mean is kept. A hash in `lowered` that contradicts the
+    stored one shows that the program has changed: all earlier figures are discarded.
     """
-    known = recall(program)
-    merged = {**known.rates}
-    for n, rate in (rates or {}).items():
-        merged[n] = max(rate, merged.get(n, 0.0))
-    record = Record(
+    known, lowered = load(program), lowered or {}
+    if any(known.lowered.get(n, found) != found for n, found in lowered.items()):
+        known = EMPTY
+    best = {n: max(rate, known.rates.get(n, 0.0)) for n, rate in (rates or {}).items()}
+    if resident is not None and known.resident is not None:
+        resident = (known.resident + resident) // 2
+    merged = Measurement(
         {**known.points, **{n: dict(p) for n, p in (points or {}).items()}},
-        merged,
-        _midway(known.resident, resident),
-        max(known.compiling or 0, compiling or 0) or None,  # less where a cache had the program
+        {**known.rates, **best},
+        known.resident if resident is None else resident,
+        max(known.compiling or 0, compiling or 0) or None,  # lower with a warm compilation cache
+        {**known.lowered, **lowered},
     )
-    whole = {"format": _FORMAT, "program": _plain(program), **record._asdict()}
+    whole = {"format": _FORMAT, "program": _plain(program), **merged._asdict()}
     with contextlib.suppress(OSError):
         _write(_path(program), json.dumps(whole))
-    return record
-
-
-def _midway(known: int | None, newer: int | None) -> int | None:
-    """Between two figures; the one where the other is missing."""
-    if known is None or newer is None:
-        return known if newer is None else newer
-    return (known + newer) // 2
+    return merged
 
 
 def _path(program: Mapping[str, Any]) -> Path:
     digest = hashlib.sha256(json.dumps(_plain(program), sort_keys=True).encode()).hexdigest()
-    return default_cache_dir().parent / "figures" / f"{digest[:24]}.json"
+    return default_cache_dir().parent / "measurements" / f"{digest[:24]}.json"
 
 
 def _plain(program: Mapping[str, Any]) -> Any:
@@ -104,11 +105,9 @@ def _plain(program: Mapping[str, Any]) -> Any:
 def _write(path: Path, text: str) -> None:
     """Whole or not at all, whoever else writes at the same time."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    partial = path.with_suffix(f".{os.getpid()}.tmp")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(name, path)
-    except OSError:
-        os.unlink(name)
-        raise
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

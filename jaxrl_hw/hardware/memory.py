@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jaxrl_hw.hardware import nvidia
-from jaxrl_hw.hardware.malloc import settle
+from jaxrl_hw.hardware.malloc import trim
 
 _STATUS = Path("/proc/self/status")
 _CLEAR_REFS = Path("/proc/self/clear_refs")
@@ -52,7 +52,7 @@ class MemoryWatch:
         if self._on_device:
             return
         self.compiling = self.read().peak
-        settle()
+        trim()
         _reset_peak()
         self._seen = 0
         self.held = self.read().in_use

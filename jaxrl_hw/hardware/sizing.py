@@ -1,4 +1,4 @@
-"""How many environments fit, and how many pay."""
+"""How many environments fit into memory, and how many are worth their time."""
 
 from __future__ import annotations
 
@@ -9,15 +9,38 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.hardware.budget import NO_LIMITS, UNDER_LIMIT, Limits, budget_of, readable
 from jaxrl_hw.hardware.detect import Hardware
+from jaxrl_hw.loggers.formats import size
 
-# Past some hundred environments per core a thread pool is busy all the time: more of them make
+_AUTO_CPU, _AUTO_DEVICE = 0.6, 0.8
+"""Share of what is free that "auto" uses. An accelerator's allocator loses some to fragmentation;
+main memory is shared, and the kernel kills whoever asks for too much of it."""
+MOST = 0.95
+"""Share of what is free that a number given by the user may use; the rest is fragmentation."""
+UNDER_LIMIT = 0.92
+"""Share of a memory limit that "auto" plans with: predictions are good to a few percent."""
+_TIGHT = 0.9
+# A thread pool is always busy from some hundred environments per core on: more of them make
 # iterations longer, not throughput higher.
 _ENVS_PER_CORE = 128
-_TIGHT = 0.9
-# A larger number has to bring this much: its iterations are longer, so there are fewer of them.
+# A larger number must raise throughput by this factor: it does fewer iterations in the same time.
 _GAIN = 1.05
+_NO_RATES: Mapping[int, float] = MappingProxyType({})
+
+
+class Limits(NamedTuple):
+    """What the user allows a run to use."""
+
+    fraction: float | str = "auto"
+    """Share of the whole memory (0.05 to 0.95), never more than is free; "auto" is 0.8 of what is
+    free on an accelerator and 0.6 on a CPU."""
+    memory: int | None = None
+    """Most bytes; None for no limit."""
+    max_envs: int = 0
+    """Most environments; 0 for the platform's usual most."""
+
+
+NO_LIMITS = Limits()
 
 
 class MemoryNeed(NamedTuple):
@@ -26,7 +49,7 @@ class MemoryNeed(NamedTuple):
     fixed: int
     per_env: int
     compiling: int = 0
-    """Peak before the run, while its program is compiled; it ends when the run begins."""
+    """Peak while the program is compiled, before the run begins."""
 
     def total(self, num_envs: int) -> int:
         """Bytes of the run with that many environments."""
@@ -36,9 +59,15 @@ class MemoryNeed(NamedTuple):
         """The most at any time, compilation included."""
         return max(self.compiling, self.total(num_envs))
 
+    def most_envs(self, budget: int, granularity: int) -> int:
+        """The most environments within a budget of bytes, a multiple of the granularity."""
+        if self.compiling > budget:
+            return 0
+        return max(0, budget - self.fixed) // max(1, self.per_env) // granularity * granularity
+
 
 class Candidate(NamedTuple):
-    """One size that was looked at."""
+    """One number of environments that was considered."""
 
     num_envs: int
     expected_bytes: int
@@ -47,7 +76,7 @@ class Candidate(NamedTuple):
     verdict: str
     """fits, tight (over nine tenths of the budget), fails or unknown."""
     steps_per_s: float | None
-    """The best that was measured with it on this machine; None where it was not."""
+    """The best speed measured with it on this machine; None where it was not measured."""
 
 
 class Sizing(NamedTuple):
@@ -61,9 +90,9 @@ class Sizing(NamedTuple):
     reasons: tuple[str, ...]
     candidates: tuple[Candidate, ...]
     most: int
-    """The most that would be taken if memory held them."""
+    """The number that unlimited memory would give."""
     bound_by_memory: bool
-    """More would have been taken if memory held them."""
+    """Whether memory makes it less than `most`."""
 
 
 def choose_num_envs(
@@ -73,40 +102,44 @@ def choose_num_envs(
     granularity: int,
     bounds: tuple[int, int],
     limits: Limits = NO_LIMITS,
-    rates: Mapping[int, float] = MappingProxyType({}),
+    rates: Mapping[int, float] = _NO_RATES,
 ) -> Sizing:
-    """The largest number of environments that fits the memory budget and still pays.
+    """The largest number of environments that fits the memory budget and is worth its time.
 
-    granularity: the number is a multiple of it (see `check_divisible`).
-    bounds: least and most wanted; below the least only where memory demands it.
-    rates: steps per second that were measured, by number of environments.
+    Args:
+      hardware: to choose for.
+      need: memory of the run.
+      granularity: the number is a multiple of it (see `check_divisible`).
+      bounds: least and most wanted; below the least only where memory demands it.
+      limits: of the user.
+      rates: measured steps per second by number of environments.
 
-    Raises UserError, with the numbers, where not even `granularity` environments fit.
+    Raises:
+      UserError: not even `granularity` environments fit; the message has the numbers.
     """
     budget, reasons = budget_of(hardware, limits)
-    low, high, bound_by = _bounds(hardware, granularity, bounds, limits.max_envs, rates)
+    least, most, most_reason = _bounds(hardware, bounds, limits.max_envs, rates)
+    high = max(granularity, most // granularity * granularity)
+    low = min(high, -(-least // granularity) * granularity)
     if budget is None:
-        reasons += (f"so the smallest usual number is taken: {low:,}",)
         chosen = low
+        reasons += (f"so the smallest usual number: {low:,}",)
     else:
-        fitting = _largest_fit(budget, need, granularity)
+        fitting = need.most_envs(budget, granularity)
         if fitting < granularity:
             raise UserError(_too_small(hardware, need, budget, granularity, limits))
         chosen = min(fitting, high)
-        if fitting < low:
-            reasons += (f"memory holds {fitting:,}, less than the usual {low:,}",)
-        elif fitting < high:
-            reasons += (f"memory holds {fitting:,}",)
-        else:
-            reasons += bound_by
-    sizes = _sizes(low, max(high, bounds[1] // granularity * granularity), chosen)
-    looked_at = tuple(_candidate(n, need, budget, rates) for n in sizes)
+        usual = f", less than the usual {low:,}" if fitting < low else ""
+        reasons += (f"memory holds {fitting:,}{usual}" if fitting < high else most_reason,)
+    largest = max(high, bounds[1] // granularity * granularity)
+    doubled = itertools.takewhile(lambda n: n < largest, (low << k for k in itertools.count()))
+    sizes = sorted({low, largest, chosen, *doubled})
     return Sizing(
         chosen,
         budget,
         need.total(chosen),
         reasons,
-        looked_at,
+        _candidates(sizes, need, budget, rates),
         high,
         budget is not None and chosen < high,
     )
@@ -119,29 +152,37 @@ def check_num_envs(
     need: MemoryNeed,
     granularity: int = 1,
     limits: Limits = NO_LIMITS,
-    rates: Mapping[int, float] = MappingProxyType({}),
+    rates: Mapping[int, float] = _NO_RATES,
 ) -> Sizing:
-    """Take the user's number, or a continued run's, if it fits.
+    """Take a given number of environments, the user's or a continued run's, if it fits.
 
-    It may use what `limits` allow, more than a number chosen by `choose_num_envs` would: all of a
-    memory limit, or with an "auto" fraction 0.95 of what is free. Raises UserError with the numbers
-    where it does not fit.
+    It may use more than `choose_num_envs` would: all of a memory limit, or with an "auto" fraction
+    0.95 of what is free.
+
+    Raises:
+      UserError: it does not fit; the message has the numbers.
     """
-    budget, reasons = budget_of(hardware, limits, told=True)
+    budget, reasons = budget_of(hardware, limits, given=True)
     expected = need.peak(num_envs)
     if budget is not None and expected > budget:
-        fitting = _largest_fit(budget, need, granularity)
+        fitting = need.most_envs(budget, granularity)
         if fitting < granularity:
             raise UserError(_too_small(hardware, need, budget, granularity, limits))
         raise UserError(
-            f"--num-envs {num_envs} needs {readable(expected)}, but {readable(budget)} can be "
+            f"--num-envs {num_envs} needs {size(expected)}, but {size(budget)} can be "
             f"used ({'; '.join(reasons)}); at most {fitting} fit, or use --num-envs auto"
         )
-    sizes = sorted({num_envs, *(num_envs * k // 4 for k in (1, 2, 8, 16))})
-    sizes = [n for n in sizes if n == num_envs or (n >= granularity and n % granularity == 0)]
-    looked_at = tuple(_candidate(n, need, budget, rates) for n in sizes)
-    reasons = ("as told by --num-envs", *reasons)
-    return Sizing(num_envs, budget, need.total(num_envs), reasons, looked_at, num_envs, False)
+    others = {num_envs * k // 4 for k in (1, 2, 8, 16)}
+    sizes = sorted({num_envs} | {n for n in others if n >= granularity and n % granularity == 0})
+    return Sizing(
+        num_envs,
+        budget,
+        need.total(num_envs),
+        ("given by --num-envs", *reasons),
+        _candidates(sizes, need, budget, rates),
+        num_envs,
+        bound_by_memory=False,
+    )
 
 
 def check_divisible(num_envs: int, unroll: int, minibatches: int) -> None:
@@ -162,69 +203,80 @@ def granularity_of(unroll: int, minibatches: int) -> int:
     return minibatches // math.gcd(unroll, minibatches)
 
 
-def paying(rates: Mapping[int, float]) -> int | None:
-    """The number after which the next larger one that was measured gained too little.
+def enough_envs(rates: Mapping[int, float]) -> int | None:
+    """The first measured number after which the next larger one gained too little.
 
-    None where no two sizes, the larger at least one and a half times the smaller, tell.
+    None where no pair of sizes shows it; the larger of a pair is at least 1.5 times the smaller.
     """
-    sizes = sorted(rates)
-    for smaller, larger in itertools.pairwise(sizes):
+    for smaller, larger in itertools.pairwise(sorted(rates)):
         if larger >= 1.5 * smaller and rates[larger] < _GAIN * rates[smaller]:
             return smaller
     return None
 
 
+def budget_of(
+    hardware: Hardware, limits: Limits, given: bool = False
+) -> tuple[int | None, tuple[str, ...]]:
+    """Usable bytes, None where nobody knows, and the reasons.
+
+    given: for a number of environments that is not ours to choose (see `check_num_envs`).
+    """
+    usable, reasons = _usable(hardware, limits.fraction, given)
+    limit = limits.memory
+    if limit is None or (usable is not None and usable <= limit):
+        return usable, reasons
+    if given:
+        return limit, (f"--memory-limit {size(limit)}",)
+    return int(UNDER_LIMIT * limit), (f"{UNDER_LIMIT:.0%} of --memory-limit {size(limit)}",)
+
+
+def _usable(
+    hardware: Hardware, fraction: float | str, given: bool
+) -> tuple[int | None, tuple[str, ...]]:
+    free, total = hardware.memory_free, hardware.memory_total
+    if free is None:
+        return None, (f"free memory of the {hardware.name} is unknown",)
+    known = f"{size(free)} free of {size(total)}" if total else f"{size(free)} free"
+    known = f"{known} ({hardware.memory_source})"
+    if isinstance(fraction, str):
+        auto = _AUTO_CPU if hardware.platform == "cpu" else _AUTO_DEVICE
+        share = MOST if given else auto
+        return int(share * free), (f"{share:.0%} of {known}",)
+    whole, most = int(fraction * (total or free)), int(MOST * free)
+    if whole > most:
+        return most, (f"{known}: less than --mem-fraction {fraction:g}",)
+    return whole, (f"{known}, --mem-fraction {fraction:g}",)
+
+
 def _bounds(
-    hardware: Hardware,
-    granularity: int,
-    bounds: tuple[int, int],
-    max_envs: int,
-    rates: Mapping[int, float],
-) -> tuple[int, int, tuple[str, ...]]:
-    """Least and most in multiples of the granularity, and what sets the most."""
+    hardware: Hardware, bounds: tuple[int, int], max_envs: int, rates: Mapping[int, float]
+) -> tuple[int, int, str]:
+    """Least and most environments worth their time, and the reason for the most."""
     least, most = bounds
-    reason = f"more than {most:,} make learning slower, not better"
-    enough = paying(rates)
     if max_envs:
-        most, reason = max_envs, f"--max-envs {max_envs:,}"
-    elif enough is not None and enough < most:
-        most = enough
-        reason = f"measured here: more than {most:,} gain less than {_GAIN - 1:.0%} a step in size"
-    elif hardware.platform == "cpu":
-        pays = max(_ENVS_PER_CORE, hardware.cores * _ENVS_PER_CORE)
-        if pays < most:
-            most = pays
-            cores = f"{hardware.cores} core{'s' if hardware.cores > 1 else ''}"
-            reason = f"{cores} gain nothing from more than {_ENVS_PER_CORE} each: {most:,}"
-    high = max(granularity, most // granularity * granularity)
-    low = min(high, -(-least // granularity) * granularity)
-    return low, high, (reason,)
+        return least, max_envs, f"--max-envs {max_envs:,}"
+    enough, cores = enough_envs(rates), max(1, hardware.cores)
+    if enough is not None and enough < most:
+        gain = f"{_GAIN - 1:.0%} a step in size"
+        return least, enough, f"measured here: more than {enough:,} gain less than {gain}"
+    if hardware.platform == "cpu" and cores * _ENVS_PER_CORE < most:
+        most, plural = cores * _ENVS_PER_CORE, "s" if cores > 1 else ""
+        reason = f"{cores} core{plural} gain nothing from more than {_ENVS_PER_CORE} each: {most:,}"
+        return least, most, reason
+    return least, most, f"more than {most:,} make learning slower"
 
 
-def _largest_fit(budget: int, need: MemoryNeed, granularity: int) -> int:
-    if need.compiling > budget:
-        return 0
-    fitting = (budget - need.fixed) // max(1, need.per_env)
-    return max(0, fitting) // granularity * granularity
+def _candidates(
+    sizes: list[int], need: MemoryNeed, budget: int | None, rates: Mapping[int, float]
+) -> tuple[Candidate, ...]:
+    def candidate(n: int) -> Candidate:
+        peak, fits, verdict = need.peak(n), None, "unknown"
+        if budget is not None:
+            fits = peak <= budget
+            verdict = "fails" if not fits else "tight" if peak > _TIGHT * budget else "fits"
+        return Candidate(n, need.total(n), fits, verdict, rates.get(n))
 
-
-def _sizes(low: int, high: int, chosen: int) -> list[int]:
-    sizes = {low, high, chosen}
-    size = low
-    while size < high:
-        sizes.add(size)
-        size *= 2
-    return sorted(sizes)
-
-
-def _candidate(
-    num_envs: int, need: MemoryNeed, budget: int | None, rates: Mapping[int, float]
-) -> Candidate:
-    peak, verdict = need.peak(num_envs), "unknown"
-    if budget is not None:
-        verdict = "fails" if peak > budget else "tight" if peak > _TIGHT * budget else "fits"
-    fits = None if budget is None else peak <= budget
-    return Candidate(num_envs, need.total(num_envs), fits, verdict, rates.get(num_envs))
+    return tuple(map(candidate, sizes))
 
 
 def _too_small(
@@ -233,13 +285,11 @@ def _too_small(
     envs = f"{granularity} environment{'s' if granularity > 1 else ''}"
     least = need.peak(granularity)
     compiling = " while the program is compiled" if need.compiling == least else ""
-    usable = readable(budget)
-    said = f"not even {envs} fit: {readable(least)} needed{compiling}, {usable} can be used"
+    text = f"not even {envs} fit: {size(least)} needed{compiling}, {size(budget)} can be used"
     if limits.memory is not None and budget <= limits.memory:
         enough = math.ceil(least / UNDER_LIMIT / 1e7) * 10
-        return f"{said} under --memory-limit; give at least --memory-limit {enough}MB"
-    free = readable(hardware.memory_free or 0)
+        return f"{text} under --memory-limit; give at least --memory-limit {enough}MB"
     return (
-        f"{said} ({free} free on the {hardware.name}); close other programs, use smaller networks "
-        "or a shorter unroll"
+        f"{text} ({size(hardware.memory_free)} free on the {hardware.name}); close other programs, "
+        "use smaller networks or a shorter unroll"
     )

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from jaxrl_hw.config import validation
 from jaxrl_hw.config.schema import Config
-from jaxrl_hw.hardware.sizing import paying
+from jaxrl_hw.hardware.sizing import enough_envs
 from jaxrl_hw.planning import memory_model
 from jaxrl_hw.planning.plan import Plan
 
@@ -58,7 +58,7 @@ def probe(plan: Plan, tell: Callable[[str], None]) -> None:
 
     Each run leaves its speed among the remembered figures, where the next plan finds it. Sizes that
     memory does not hold or `max_envs` excludes are not tried, and none after one that was not worth
-    its size (`sizing.paying`) or that failed, which is told.
+    its size (`sizing.enough_envs`) or that failed, which is told.
 
     Args:
       plan: of this machine.
@@ -76,9 +76,9 @@ def probe(plan: Plan, tell: Callable[[str], None]) -> None:
             if done.reason:
                 tell(f"{size:,} environments could not be timed: {done.reason}")
                 return
-            known = memory_model.need(plan.config, plan.hardware).rates
+            known = memory_model.footprint(plan.config, plan.hardware).rates
             rates = {n: known[n] for n in sizes if n <= size and n in known}
-            if paying(rates) is not None:
+            if enough_envs(rates) is not None:
                 return
 
 

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jaxrl_hw
 from jaxrl_hw.config import validation
+from jaxrl_hw.config.resolve import task_name
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.robots import get_robot
+from jaxrl_hw.envs.tasks import task_sizes
 from jaxrl_hw.envs.tasks.joystick.settings import STRETCHES
 from jaxrl_hw.hardware import profiles
 from jaxrl_hw.hardware.detect import Hardware
-from jaxrl_hw.hardware.measurement_cache import recall
+from jaxrl_hw.hardware.measurement_cache import load
 from jaxrl_hw.hardware.sizing import MemoryNeed
 
 ITEMS = (
@@ -37,8 +41,8 @@ ITEMS = (
 ESTIMATED = "estimated from sizes"
 """`Footprint.source` where the compiler has not been asked."""
 COMPILED = "the compiler's figures"
-LOOKED_AT = (256, 1024)
-"""Numbers of environments at which a program is looked at, about: beyond them its memory is a line
+MEASURED_AT = (256, 1024)
+"""Numbers of environments, about, for which a program is measured: beyond them its memory is a line
 in their number. With fewer it is not quite: malloc keeps what small arrays took."""
 
 RESIDENT = {"cartpole": 32_000_000, "joystick": 90_000_000}
@@ -74,7 +78,7 @@ class Footprint(NamedTuple):
 
     parts: dict[str, MemoryNeed]
     source: str
-    charted: bool
+    covers_all_sizes: bool
     """Whether the compiler was asked for numbers of environments that tell any other."""
     compiling: int
     """Peak of the process while it compiles, bytes; 0 where it does not count (an accelerator)."""
@@ -93,13 +97,13 @@ class Footprint(NamedTuple):
         return {name: part.total(num_envs) for name, part in self.parts.items()}
 
 
-def need(config: Config, hardware: Hardware) -> Footprint:
+def footprint(config: Config, hardware: Hardware) -> Footprint:
     """The expected footprint of a config whose engine is settled."""
-    known = recall(program(config, hardware))
+    known = load(program_key(config, hardware))
     parts, source = _estimate(config, hardware), ESTIMATED
     low, high = min(known.points, default=0), max(known.points, default=0)
-    charted = high >= max(2 * low, LOOKED_AT[1])
-    if charted:
+    covers_all_sizes = high >= max(2 * low, MEASURED_AT[1])
+    if covers_all_sizes:
         parts, source = _line(known.points[low], low, known.points[high], high), COMPILED
     elif high:
         number = config.num_envs
@@ -114,7 +118,7 @@ def need(config: Config, hardware: Hardware) -> Footprint:
         compiling = known.compiling or compiling
     name = "libraries" if hardware.platform == "cpu" else "driver"
     parts = {name: MemoryNeed(beside, 0), **parts}
-    return Footprint(parts, source, charted, compiling, known.rates)
+    return Footprint(parts, source, covers_all_sizes, compiling, known.rates)
 
 
 def _compiled(config: Config) -> tuple[int, int]:
@@ -127,40 +131,53 @@ def _compiled(config: Config) -> tuple[int, int]:
     return RESIDENT[known], COMPILING[known]
 
 
-def program(config: Config, hardware: Hardware) -> dict[str, Any]:
-    """What tells a run's compiled program from others: settings, robot, device and versions.
+def program_key(
+    config: Config, hardware: Hardware, package: Path = Path(jaxrl_hw.__file__).parent
+) -> dict[str, Any]:
+    """What tells a run's compiled program from others: settings, source code, device and versions.
 
-    The number of environments is left out, and so is what changes numbers only.
+    The number of environments is left out, and so are settings that change numbers only.
+
+    Args:
+      config: whose engine is settled.
+      hardware: that it is compiled for.
+      package: folder of the library's source code.
     """
-    told = validation.to_dict(config)
-    shaping = {name: told[name] for name in _SHAPING}
+    settings = validation.to_dict(config)
+    shaping = {k: v for k, v in settings.items() if k in _SHAPING or isinstance(v, dict)}
     shaping["joystick"].pop("reward", None)
     for stretch in STRETCHES:
         shaping["joystick"][stretch] = shaping["joystick"][stretch]["iteration"] > 0
+    model = get_robot(config.robot).mjcf.read_bytes()
     return {
         **shaping,
-        "sources": _digest([get_robot(config.robot).mjcf, *_sources()]),
+        "model": hashlib.sha256(model).hexdigest(),
+        "sources": _source_hash(package),
         "device": hardware.name,
         "versions": {name: _version(name) for name in _COMPILED_BY},
     }
 
 
-_SHAPING = (
-    *("robot", "task", "algo", "physics", "timestep", "precision", "threads"),
-    *("deterministic", "net", "ppo", "joystick", "cartpole"),
-)
+_SHAPING = {"robot", "task", "algo", "physics", "timestep", "precision", "threads", "deterministic"}
+"""With every group of settings (net, the algorithm's, the tasks')."""
 _COMPILED_BY = ("jax", "jaxlib", "mujoco", "mujoco-mjx")
-_TRAIN_STEP = ("types.py", "algos/**/*.py", "envs/**/*.py", "training/*.py", "planning/*.py")
+_ABOVE_TRAINING = ("cli", "evaluation")
+"""What no train step can import: the floors above it, and the branch beside it."""
 
 
-def _sources() -> list[Path]:
-    """What the train step is written in, and what counts its bytes; each decides the figures."""
-    package = Path(__file__).parents[1]
-    return sorted(path for pattern in _TRAIN_STEP for path in package.glob(pattern))
+@cache
+def _source_hash(package: Path) -> str:
+    """Hash of every module and model that a train step can import, with their names.
 
-
-def _digest(paths: list[Path]) -> str:
-    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
+    All but `_ABOVE_TRAINING` is taken, so a module that is new or has moved cannot be missed.
+    """
+    files = [path for path in package.rglob("*") if path.suffix in (".py", ".xml")]
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        name = path.relative_to(package)
+        if name.parts[0] not in _ABOVE_TRAINING:
+            digest.update(f"{name.as_posix()}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def _version(name: str) -> str:
@@ -236,16 +253,9 @@ class _Numbers(NamedTuple):
 
 def _numbers(config: Config) -> _Numbers:
     robot = get_robot(config.robot)
-    joints, feet = len(robot.action_scale), len(robot.feet)
-    task = robot.task if config.task == "auto" else config.task
-    if task == "cartpole":
-        obs, critic, state = 5, 5, 40
-    else:
-        # the layouts of envs.observations and of episode.EnvState
-        obs = 11 + 3 * joints
-        critic = obs + 5 + 2 * feet
-        bodies = joints + 2
-        state = 3 * (joints + 7) + 8 * bodies + 2 * (joints + 6) + 13 * 3 + joints + obs + critic
+    joints = len(robot.action_scale)
+    task = task_name(config)
+    obs, critic, state = task_sizes(task, robot)
     policy = _weights(obs, config.net.policy, joints)
     weights = policy + _weights(critic, config.net.value, 1)
     averaged = policy if config.ppo.weight_averaging else 0

@@ -83,7 +83,7 @@ class Plan:
         size = self.sizing._replace(num_envs=number, expected_bytes=sum(items.values()))
         return replace(self, config=config, sizing=size, memory=items)
 
-    def weighed(self, held: int) -> Plan:
+    def with_resident(self, held: int) -> Plan:
         """The same plan by what the process really holds: what compiling leaves behind differs by
         tens of megabytes, most of all where the program came from the compilation cache.
 

@@ -10,7 +10,7 @@ from jaxrl_hw.config.resolve import run_folder
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import parse_memory
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.hardware import budget, profiles, sizing, xla
+from jaxrl_hw.hardware import profiles, sizing, xla
 from jaxrl_hw.hardware.detect import Hardware, detect, refine
 from jaxrl_hw.loggers import formats
 from jaxrl_hw.planning import memory_model
@@ -127,7 +127,7 @@ def _ceiling(config: Config, hardware: Hardware) -> float | None:
     if not free or not total:
         return None
     limit = parse_memory(config.memory_limit)
-    usable = budget.MOST * free
+    usable = sizing.MOST * free
     return (usable if limit is None else min(usable, limit)) / total
 
 
@@ -135,7 +135,7 @@ def _sized(
     config: Config, hardware: Hardware, may_choose: bool
 ) -> tuple[memory_model.Footprint, sizing.Sizing, tuple[str, ...]]:
     """What a config needs, and its number of environments: a run's own as long as it fits."""
-    memory = memory_model.need(config, hardware)
+    memory = memory_model.footprint(config, hardware)
     own = may_choose and config.num_envs != "auto"
     try:
         chosen = _size(config, hardware, memory)
@@ -147,7 +147,7 @@ def _sized(
             chosen = chosen._replace(reasons=("as the run has it", *chosen.reasons[1:]))
         return memory, chosen, ()
     anew = replace(config, num_envs="auto")
-    memory = memory_model.need(anew, hardware)
+    memory = memory_model.footprint(anew, hardware)
     chosen = _size(anew, hardware, memory)
     note = (
         f"the run's {config.num_envs:,} environments do not fit any more: it goes on with "
@@ -158,7 +158,7 @@ def _sized(
 
 def _size(config: Config, hardware: Hardware, memory: memory_model.Footprint) -> sizing.Sizing:
     step = sizing.granularity_of(config.ppo.unroll, config.ppo.minibatches)
-    limits = budget.Limits(config.mem_fraction, parse_memory(config.memory_limit), config.max_envs)
+    limits = sizing.Limits(config.mem_fraction, parse_memory(config.memory_limit), config.max_envs)
     if isinstance(config.num_envs, int):
         sizing.check_divisible(config.num_envs, config.ppo.unroll, config.ppo.minibatches)
         return sizing.check_num_envs(

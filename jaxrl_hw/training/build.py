@@ -9,8 +9,8 @@ from jaxrl_hw.config.factory import make_algorithm, make_env
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.hardware.malloc import settle
-from jaxrl_hw.hardware.measurement_cache import remember
+from jaxrl_hw.hardware.malloc import trim
+from jaxrl_hw.hardware.measurement_cache import store
 from jaxrl_hw.hardware.memory import MemoryWatch
 from jaxrl_hw.hardware.sizing import MemoryNeed, granularity_of
 from jaxrl_hw.loggers import formats
@@ -70,7 +70,7 @@ def build(
         )
         plan = plan.resized(replace(plan.config, num_envs=wanted))
         del built
-        settle()  # what this compilation held, before the next one holds as much
+        trim()  # what this compilation held, before the next one holds as much
         env, algorithm = environments(plan.config)
 
 
@@ -78,9 +78,11 @@ def _built(plan: Plan, env: Env, algorithm: Algorithm) -> Built:
     """Compiled, the plan with the compiler's figures."""
     form = state_form(env, algorithm)
     compiled = compile_train_step(env, algorithm, form)
-    items = measure.items_of(env, form, compiled.batch, compiled.collect, compiled.update)
-    if items is not None:
-        plan = _verified(plan, items)
+    collect, update = (measure.program_memory(c) for c in (compiled.collect, compiled.update))
+    items = None
+    if collect and update:
+        items = measure.items_of(env, form, compiled.batch, collect, update)
+        plan = _verified(plan, items, compiled.lowered)
     return Built(plan, env, algorithm, compiled.step, items)
 
 
@@ -88,11 +90,12 @@ _ATTEMPTS = 4
 """Each halves what is left to gain; the first is the last in the usual case."""
 
 
-def _verified(plan: Plan, items: dict[str, int]) -> Plan:
+def _verified(plan: Plan, items: dict[str, int], lowered: str) -> Plan:
     """The plan with the compiler's figures in place of the expected ones."""
     number = int(plan.config.num_envs)
-    remember(memory_model.program(plan.config, plan.hardware), points={number: items})
-    memory = memory_model.need(plan.config, plan.hardware)
+    key = memory_model.program_key(plan.config, plan.hardware)
+    store(key, points={number: items}, lowered={number: lowered})
+    memory = memory_model.footprint(plan.config, plan.hardware)
     return replace(plan, footprint=memory).resized(plan.config)
 
 
@@ -139,8 +142,8 @@ def learned(built: Built, memory: MemoryWatch, rates: list[float], fresh: bool) 
     resident = None
     if fresh and built.items and peak and plan.hardware.platform == "cpu":
         resident = max(0, peak - sum(built.items.values()))
-    remember(
-        memory_model.program(plan.config, plan.hardware),
+    store(
+        memory_model.program_key(plan.config, plan.hardware),
         rates={number: settled[len(settled) // 2]},
         resident=resident,
         compiling=memory.compiling if fresh else None,

@@ -4,59 +4,71 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from jaxrl_hw.config.factory import make_algorithm, make_env
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.hardware.detect import Hardware
-from jaxrl_hw.hardware.malloc import LARGE, settle
-from jaxrl_hw.hardware.measurement_cache import Record, remember
+from jaxrl_hw.hardware.malloc import LARGE, trim
+from jaxrl_hw.hardware.measurement_cache import Measurement, store
 from jaxrl_hw.hardware.sizing import granularity_of
 from jaxrl_hw.planning import memory_model
-from jaxrl_hw.planning.compiler_stats import program_memory, tree_bytes
 from jaxrl_hw.training.train_step import compile_train_step, compile_update, state_form
-from jaxrl_hw.types import Algorithm, Batch, TrainState
+from jaxrl_hw.types import Algorithm, TrainState
+
+
+class ProgramMemory(NamedTuple):
+    """Bytes of one execution of a compiled program, by XLA's own buffer assignment."""
+
+    temporaries: int
+    """What lives only while it runs."""
+    code: int
+    """The program itself; 0 where the backend does not tell (a CPU)."""
+
+
+def program_memory(compiled: Any) -> ProgramMemory | None:
+    """The figures of a `jax.stages.Compiled`; None where its backend gives none."""
+    try:
+        stats = compiled.memory_analysis()
+        return ProgramMemory(int(stats.temp_size_in_bytes), int(stats.generated_code_size_in_bytes))
+    except Exception:  # plugins leave it out in ways of their own
+        return None
 
 
 def items_of(
-    env: Env, form: TrainState, batch: Batch, collect: Any, update: Any
-) -> dict[str, int] | None:
-    """Bytes of an iteration at its peak, item by item (`footprint.ITEMS`).
+    env: Env, form: TrainState, batch: Any, collect: ProgramMemory, update: ProgramMemory
+) -> dict[str, int]:
+    """Bytes of an iteration at its peak, item by item (`memory_model.ITEMS`).
 
     Args:
       env: whose engine may keep memory of its own.
       form: of the train state.
       batch: form of what goes from one half of the step to the other.
-      collect, update: the compiled halves, or the figures of one.
-
-    Returns:
-      None where the backend's compiler tells nothing.
+      collect, update: figures of the compiled halves.
     """
-    collecting, updating = program_memory(collect), program_memory(update)
-    if collecting is None or updating is None:
-        return None
     return {
-        "program": collecting.code + updating.code,
-        # held twice: the learner that goes into an update stays whole until the next one is there
-        "networks": 2 * tree_bytes(form.params),
-        "optimizer": 2 * tree_bytes(form.opt_state),
-        "normalizer": 2 * tree_bytes(form.obs_stats),
-        "environments": tree_bytes(form.env_state),
-        "rollout": tree_bytes(batch) + _kept(batch),
-        "temporaries": max(collecting.temporaries, updating.temporaries),
+        "program": collect.code + update.code,
+        # the learner that goes into an update stays whole until the next one is there
+        "networks": 2 * _bytes(form.params),
+        "optimizer": 2 * _bytes(form.opt_state),
+        "normalizer": 2 * _bytes(form.obs_stats),
+        "environments": _bytes(form.env_state),
+        "rollout": _bytes(batch) + _kept_by_malloc(batch),
+        "temporaries": max(collect.temporaries, update.temporaries),
         "physics": env.host_bytes,
     }
 
 
-def measure(config: Config, hardware: Hardware) -> Record:
-    """Compile a run's program for two numbers of environments and remember its figures.
+def measure(config: Config, hardware: Hardware) -> Measurement:
+    """Compile a run's program for two numbers of environments and store its figures.
 
     Takes seconds, a minute or two for MJX, as long for any number of environments;
-    `footprint.need` knows the figures from then on. The collection, whose temporaries grow with
-    the environments alone, is compiled for the larger number only.
+    `memory_model.footprint` knows the figures from then on. The collection, whose temporaries grow
+    with the environments alone, is compiled for the larger number only.
 
     Args:
       config: with its engine settled.
@@ -65,26 +77,29 @@ def measure(config: Config, hardware: Hardware) -> Record:
     Raises:
       UserError: see `factory.make_env`.
     """
-    # buffers are assigned before machine code is made: that part may be done in a hurry
+    # buffers are assigned before machine code is made, which may then be done in a hurry
     quick = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
-    few, many = memory_model.LOOKED_AT
+    few, many = memory_model.MEASURED_AT
     small = _made(config, few)
     large = _made(config, max(many, 2 * small[0].num_envs))
     with ThreadPoolExecutor(1) as beside:
         waiting = beside.submit(lambda: compile_update(*small, quick))
         compiled = compile_train_step(*large, quick)
-        update, batch = waiting.result()
-    collect, points = program_memory(compiled.collect), {}
-    if collect is not None:
-        share = small[0].num_envs / large[0].num_envs
-        scaled = collect._replace(temporaries=round(share * collect.temporaries))
-        found = (
-            (small, items_of(small[0], small[2], batch, scaled, update)),
-            (large, items_of(large[0], large[2], compiled.batch, collect, compiled.update)),
-        )
-        points = {made[0].num_envs: items for made, items in found if items is not None}
-    settle()
-    return remember(memory_model.program(config, hardware), points=points)
+        small_update, small_batch = waiting.result()
+    collect, update, few_updated = (
+        program_memory(c) for c in (compiled.collect, compiled.update, small_update)
+    )
+    few, many = small[0].num_envs, large[0].num_envs
+    points = {}
+    if collect and update and few_updated:
+        scaled = collect._replace(temporaries=round(few / many * collect.temporaries))
+        points = {
+            few: items_of(small[0], small[2], small_batch, scaled, few_updated),
+            many: items_of(large[0], large[2], compiled.batch, collect, update),
+        }
+    trim()
+    key = memory_model.program_key(config, hardware)
+    return store(key, points=points, lowered={many: compiled.lowered})
 
 
 def _made(config: Config, about: int) -> tuple[Env, Algorithm, TrainState]:
@@ -96,13 +111,23 @@ def _made(config: Config, about: int) -> tuple[Env, Algorithm, TrainState]:
     return env, algorithm, state_form(env, algorithm)
 
 
-def _kept(batch: Batch) -> int:
+def _bytes(tree: Any) -> int:
+    """Bytes of all arrays of a tree, or of their jax.ShapeDtypeStructs."""
+    return sum(_leaf_bytes(leaf) for leaf in jax.tree.leaves(tree))
+
+
+def _leaf_bytes(leaf: Any) -> int:
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        leaf = jax.eval_shape(jax.random.key_data, leaf)
+    return int(leaf.size) * int(leaf.dtype.itemsize)
+
+
+def _kept_by_malloc(batch: Any) -> int:
     """What malloc keeps of the last iteration's batch on a CPU, bytes.
 
-    Arrays under `malloc.LARGE` that were given back are used again by the thread that made them;
-    the next batch may be made by another.
+    Freed arrays under `malloc.LARGE` are used again only by the thread that made them; another
+    thread may make the next batch.
     """
     if jax.default_backend() != "cpu":
         return 0
-    sizes = (tree_bytes(leaf) for leaf in jax.tree.leaves(batch))
-    return sum(size for size in sizes if size < LARGE)
+    return sum(size for leaf in jax.tree.leaves(batch) if (size := _leaf_bytes(leaf)) < LARGE)

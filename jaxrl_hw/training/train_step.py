@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -78,6 +79,7 @@ class CompiledStep(NamedTuple):
     collect: Any  # jax.stages.Compiled
     update: Any  # jax.stages.Compiled
     batch: Batch  # what goes from one to the other, as jax.ShapeDtypeStructs
+    lowered: str  # hash of both halves as StableHLO, before the compiler has them
 
 
 def compile_train_step(
@@ -94,13 +96,20 @@ def compile_train_step(
     _, batch, _ = jax.eval_shape(collect_half, *_collected_from(state, state.key))
     with ThreadPoolExecutor(2) as threads:
         updating = threads.submit(
-            lambda: update_half.lower(state.learner, batch, state.key).compile(options)
+            lambda: _compile(update_half.lower(state.learner, batch, state.key), options)
         )
         collecting = threads.submit(
-            lambda: collect_half.lower(*_collected_from(state, state.key)).compile(options)
+            lambda: _compile(collect_half.lower(*_collected_from(state, state.key)), options)
         )
-        collect, update = collecting.result(), updating.result()
-    return CompiledStep(_compose(env, algorithm, collect, update), collect, update, batch)
+        (collect, collect_hash), (update, update_hash) = collecting.result(), updating.result()
+    step = _compose(env, algorithm, collect, update)
+    return CompiledStep(step, collect, update, batch, collect_hash + update_hash)
+
+
+def _compile(lowered: Any, options: dict[str, Any] | None) -> tuple[Any, str]:
+    """The compiled program, and the hash of what it was compiled from."""
+    text = lowered.as_text()
+    return lowered.compile(options), hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def compile_update(

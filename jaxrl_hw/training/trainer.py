@@ -253,7 +253,7 @@ class _Session:
         self._use(built.plan.config, built.env, built.algorithm)
         self.desk.memory.begin()
         held = self.desk.memory.held
-        self.plan = built.plan if held is None else built.plan.weighed(held)
+        self.plan = built.plan if held is None else built.plan.with_resident(held)
         self.built = built._replace(plan=self.plan)
         self.desk.fresh = self.fresh
         return state

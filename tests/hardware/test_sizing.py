@@ -8,9 +8,9 @@ import pytest
 
 from jaxrl_hw.config.units import parse_fraction, parse_memory, parse_num_envs
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.hardware.budget import Limits
 from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.hardware.sizing import (
+    Limits,
     MemoryNeed,
     check_divisible,
     check_num_envs,

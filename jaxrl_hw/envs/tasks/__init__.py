@@ -49,6 +49,19 @@ def make_task(name: str, settings: Any, robot: Any, model: Any) -> Task:
     return maker(settings, robot, model)
 
 
+def task_sizes(name: str, robot: Any) -> tuple[int, int, int]:
+    """Numbers in the policy's observation, in the critic's, and in one environment's state.
+
+    Each shipped task's settings module works them out from the RobotSpec; a registered task is
+    estimated as a joystick task.
+    """
+    known = name if name in _SHIPPED else "joystick"
+    sizes: tuple[int, int, int] = importlib.import_module(f"{__name__}.{known}.settings").sizes(
+        robot
+    )
+    return sizes
+
+
 def register_task(name: str, make: TaskMaker) -> None:
     """Make a task of your own known by its name, to `fit`, `evaluate` and every other function.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -17,3 +18,8 @@ class CartpoleConfig:
     """Randomize the pole's mass and the start state."""
     pole_mass: tuple[float, float] = (0.9, 1.1)
     """Factor on the pole's mass, uniform."""
+
+
+def sizes(robot: Any) -> tuple[int, int, int]:
+    """Numbers in the policy's observation, in the critic's, and in one environment's state."""
+    return 5, 5, 40

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -197,3 +198,17 @@ class JoystickConfig:
     later: JoystickLater = field(default_factory=JoystickLater)
     last: JoystickLast = field(default_factory=JoystickLast)
     finish: JoystickFinish = field(default_factory=JoystickFinish)
+
+
+def sizes(robot: Any) -> tuple[int, int, int]:
+    """Numbers in the policy's observation, in the critic's, and in one environment's state.
+
+    They follow from the robot's joints and feet, so that a plan needs no simulator. `robot` is a
+    RobotSpec. Sources: observations.py for the observations, episode.EnvState for the state.
+    """
+    joints, feet = len(robot.action_scale), len(robot.feet)
+    bodies = joints + 2
+    obs = 11 + 3 * joints
+    critic = obs + 5 + 2 * feet
+    physics = 3 * (joints + 7) + 8 * bodies + 2 * (joints + 6)
+    return obs, critic, physics + 13 * 3 + joints + obs + critic
