@@ -13,9 +13,9 @@ from jaxrl_hw.algos.ppo_settings import PPOConfig
 def adapt_rate(config: PPOConfig, opt_state: Any, kl: Array) -> Any:
     """The optimizer's state with a rate that follows the KL divergence [].
 
-    As in Schulman et al. 2017, section 4, but with the step size in place of a penalty. Once per
-    iteration, by the last epoch's mean: within an iteration the divergence starts at 0 whatever the
-    rate, and followed from minibatch to minibatch the rate would swing up and down.
+    As in Schulman et al. 2017, section 4, with the step size in place of a penalty. It changes once
+    per iteration, by the last epoch's mean. Within an iteration the divergence starts at 0 whatever
+    the rate is, so a rate that followed every minibatch would oscillate.
     """
     hyper = opt_state.hyperparams
     rate = hyper["learning_rate"]
@@ -25,24 +25,22 @@ def adapt_rate(config: PPOConfig, opt_state: Any, kl: Array) -> Any:
         rate = jnp.maximum(rate * factor, config.lr_min)
     rate = jnp.minimum(rate, _ceiling(config, opt_state.count))
     if config.critic_warmup:
-        rate = _until_released(config, opt_state.count, rate)
+        rate = _with_warmup(config, opt_state.count, rate)
     rate = rate.astype(hyper["learning_rate"].dtype)
     return opt_state._replace(hyperparams={**hyper, "learning_rate": rate})
 
 
-def waiting_minibatches(config: PPOConfig) -> int:
-    """For how many minibatches only the value network learns."""
+def warmup_minibatches(config: PPOConfig) -> int:
+    """Minibatches in which only the critic learns."""
     return config.critic_warmup * config.epochs * config.minibatches
 
 
-def _until_released(config: PPOConfig, count: Array, rate: Array) -> Array:
-    """The rate [], but the largest while the policy waits, and no more than learning_rate as it
-    begins to move.
+def _with_warmup(config: PPOConfig, count: Array, rate: Array) -> Array:
+    """The rate [], but the largest during the critic's warm-up, and at most learning_rate after it.
 
-    A value network that knows nothing learns fastest at the largest rate; a trained policy is
-    thrown far off by it.
+    An untrained critic learns fastest at the largest rate, which would ruin a trained policy.
     """
-    over = count - waiting_minibatches(config)
+    over = count - warmup_minibatches(config)
     begins = over < config.epochs * config.minibatches  # not a given count: their number may change
     first = jnp.minimum(rate, config.learning_rate)
     return jnp.where(over < 0, _top(config), jnp.where(begins, first, rate))

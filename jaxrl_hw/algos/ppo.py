@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import optax
 from jax import Array, lax
 
-from jaxrl_hw.algos.annealing import adapt_rate, noise_bound, waiting_minibatches
-from jaxrl_hw.algos.critic_warmup import hold
+from jaxrl_hw.algos.annealing import adapt_rate, noise_bound, warmup_minibatches
+from jaxrl_hw.algos.critic_warmup import freeze_policy
 from jaxrl_hw.algos.motion_prior import clone_motion
 from jaxrl_hw.algos.networks import distributions, normalize
 from jaxrl_hw.algos.networks.mlp import MLP
@@ -148,13 +148,13 @@ def _take_in(stats: ObsStats, obs: Observation) -> ObsStats:
 
 
 def _optimizer(config: PPOConfig) -> optax.GradientTransformationExtraArgs:
-    held = waiting_minibatches(config)
+    frozen = warmup_minibatches(config)
 
     def clipped_adam(learning_rate: Any) -> optax.GradientTransformation:
         adam = optax.adam(learning_rate, eps=1e-5)
         steps = [
             optax.clip_by_global_norm(config.max_grad_norm),
-            hold(adam, held) if held else adam,
+            freeze_policy(adam, frozen) if frozen else adam,
         ]
         return optax.chain(
             *steps, *([follow(config.weight_averaging)] if config.weight_averaging else [])
@@ -214,9 +214,9 @@ def _samples(
 def _mirrored(nets: _Nets, learner: Learner, samples: Samples, symmetry: Symmetry) -> Samples:
     """What the robot's mirror image would have seen and done.
 
-    Its action is weighed against the policy as it is at the mirrored observation, so that its
-    probability ratio starts at 1 as well: a policy that is not symmetric yet would otherwise see
-    mirrored samples clipped away, and a KL divergence that no small step explains.
+    The probability of a mirrored action is that of the policy at the mirrored observation, so that
+    its ratio starts at 1 as well. With the original's probability, a policy that is not symmetric
+    yet would have its mirrored samples clipped away, and a large KL divergence.
     """
     obs, action = symmetry.observation(samples.obs), symmetry.action(samples.action)
     mean = _mean(nets, learner.params, learner.obs_stats, obs.policy)
@@ -259,8 +259,8 @@ def _make_loss(
             "clip_fraction": (jnp.abs(ratio - 1.0) > config.clip).mean(),
         }
         if symmetry is not None and config.symmetry == "loss":
-            # the mirror image is the target and not moved itself, which saves its backward pass;
-            # the side that moves then takes the pull of both
+            # the mirror image is a fixed target, which saves its backward pass; the factor of 2
+            # below makes up for the gradient that it would have had
             reflected = lax.stop_gradient(
                 _mean(nets, params, stats, symmetry.policy(samples.obs.policy))
             )

@@ -1,8 +1,8 @@
 """The mean of a policy's weights over the latest part of a run.
 
-Weights that are still learning wander about what they are learning towards, and with them what a
-robot does; their mean does not (Polyak and Juditsky 1992, doi:10.1137/0330046). It is what is
-evaluated and exported; experience is collected with the weights as they are.
+Weights that are still learning oscillate around their goal, and so does the robot's behaviour.
+Their mean does not (Polyak and Juditsky 1992, doi:10.1137/0330046). Evaluation and export use the
+mean; experience is collected with the weights themselves.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from jax import Array
 
 
 class PolicyMean(NamedTuple):
-    """Part of the optimizer's state, so that it is saved and continues with it."""
+    """Part of the optimizer's state, so that checkpoints save it."""
 
-    taken: Array  # int32 [], minibatches taken in
+    taken: Array  # int32 [], minibatches averaged over
     policy: Any  # as the policy's parameters
 
 
 def follow(part: float) -> optax.GradientTransformation:
-    """Passes changes on as they are, and averages where they lead to.
+    """Leaves updates as they are, and averages the weights that follow from them.
 
-    The mean after t minibatches is about that over the last `part` of them, older ones counting
-    less (Shamir and Zhang 2013, arXiv:1212.1824, section 4): what was learned early is forgotten.
+    After t minibatches the mean covers about the last `part` of them; older ones count less (Shamir
+    and Zhang 2013, arXiv:1212.1824, section 4).
 
     Args:
       part: from 0 to 1, above 0.
@@ -51,7 +51,7 @@ def averaged(policy: Any, opt_state: Any) -> Any:
     return means[0] if means else policy
 
 
-def begun_anew(opt_state: Any, policy: Any) -> Any:
+def restarted(opt_state: Any, policy: Any) -> Any:
     """The optimizer's state where the policy's weights have been replaced by these."""
     inner = opt_state.inner_state
     anew = (s._replace(policy=policy) if isinstance(s, PolicyMean) else s for s in inner)

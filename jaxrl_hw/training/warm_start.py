@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxrl_hw.algos.networks.normalize import RunningStats
-from jaxrl_hw.algos.weight_averaging import begun_anew
+from jaxrl_hw.algos.weight_averaging import restarted
 from jaxrl_hw.checkpointing.run_dir import is_run_folder
 from jaxrl_hw.config.factory import make_algorithm
 from jaxrl_hw.config.schema import Config
@@ -113,7 +113,7 @@ def take_over(
         params = params._replace(log_std=log_std)
         std = float(jnp.exp(log_std).mean())
         taken = f"policy, its statistics and action noise ({std:.2f}); the value network is new"
-    opt_state = begun_anew(state.opt_state, params.policy)
+    opt_state = restarted(state.opt_state, params.policy)
     return state._replace(params=params, opt_state=opt_state, obs_stats=stats), taken
 
 

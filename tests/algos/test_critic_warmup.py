@@ -9,8 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from jaxrl_hw.algos.critic_warmup import hold
-
 RATE, WAITS = 1e-3, 400
 
 
@@ -34,7 +32,7 @@ def changes_of(adam: optax.GradientTransformation, steps: int) -> Weights:
 
 def test_the_policy_waits_and_then_moves_as_if_it_had_not() -> None:
     free = changes_of(optax.adam(RATE), WAITS + 20)
-    held = changes_of(hold(optax.adam(RATE), WAITS), WAITS + 20)
+    held = changes_of(freeze_policy(optax.adam(RATE), WAITS), WAITS + 20)
     np.testing.assert_array_equal(held.value, free.value)
     np.testing.assert_array_equal(held.policy[:WAITS], 0.0)
     np.testing.assert_array_equal(held.policy[WAITS:], free.policy[WAITS:])
@@ -44,6 +42,6 @@ def test_the_policy_waits_and_then_moves_as_if_it_had_not() -> None:
 def test_its_state_is_adam_s_own() -> None:
     """So that a checkpoint has one form, whether the policy waited or not."""
     weights = Weights(jnp.zeros(2), jnp.zeros(2))
-    plain, holding = optax.adam(RATE), hold(optax.adam(RATE), 3)
+    plain, holding = optax.adam(RATE), freeze_policy(optax.adam(RATE), 3)
     forms = (jax.tree.structure(a.init(weights)) for a in (plain, holding))
     assert len(set(forms)) == 1

@@ -1,4 +1,4 @@
-"""What the joystick asks for: random planar velocities and yaw rates, and standing still."""
+"""Commands: random planar velocities and yaw rates, and standing still."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from jaxrl_hw.envs.physics.api import PhysState
 from jaxrl_hw.envs.tasks.joystick.params import JoystickParams
 
 STANDING_SPEED = 0.05
-"""A command slower than this (m/s, rad/s, as a norm) is to stand still."""
+"""The norm of a command (m/s, rad/s) under which it means: stand still."""
 SLOWEST = 0.2
-"""No slower command than this is drawn but to stand still: between the two a policy would have to
-turn from standing to stepping within a hair's breadth, and steps in place instead."""
+"""A slower command is drawn as standing still. Commands between the two make a policy step in
+place: it would have to switch from standing to stepping at an exact speed."""
 
 
 def draw(c: JoystickParams, u: Array) -> Array:
-    """A command [3] from uniform numbers u [4]; the last decides whether it is to stand still."""
+    """A command [3] from uniform numbers u [4]; the last decides whether the robot stands still."""
     low, high = (jnp.array(end, jnp.float32) for end in zip(c.vx, c.vy, c.yaw_rate, strict=True))
     command = low + (high - low) * u[:3]
     fastest = jnp.linalg.norm(jnp.maximum(jnp.abs(low), jnp.abs(high)))
@@ -28,8 +28,8 @@ def draw(c: JoystickParams, u: Array) -> Array:
 
 
 def draw_normalized(c: JoystickParams, key: Array) -> tuple[Array, Array]:
-    """A command [3] as the policy will see it: from the mean of such commands, in their standard
-    deviations; and whether it is to stand still. Consumes key."""
+    """A command [3] normalized by the mean and standard deviation of all commands, and whether the
+    robot stands still. Consumes key."""
     low, high = (np.array(end) for end in zip(c.vx, c.vy, c.yaw_rate, strict=True))
     moving, middle = 1.0 - c.zero_command, (low + high) / 2
     mean = moving * middle
@@ -39,15 +39,15 @@ def draw_normalized(c: JoystickParams, key: Array) -> tuple[Array, Array]:
 
 
 def is_standing(command: Array) -> Array:
-    """Whether a command [3] is to stand still."""
+    """Whether a command [3] means: stand still."""
     return jnp.linalg.norm(command) < STANDING_SPEED
 
 
 def is_to_stand(c: JoystickParams, command: Array, physics: PhysState, feet: Array) -> Array:
-    """Whether a robot is to stand still: its command [3] says so, and no push has set it off.
+    """Whether a robot must stand still: its command [3] says so, and no push moves it.
 
-    feet: [K] velocities of the feet under the base, m/s, as the policy can tell them: one that sees
-    all of the clock is to step by it.
+    feet: [K] velocities of the feet under the base, m/s, as the policy's inputs give them. A robot
+    that sees the whole phase is expected to step by it.
     """
     off = (c.recovery_speed > 0.0) & (jnp.linalg.norm(physics.qvel[:2]) >= c.recovery_speed)
     fastest = jnp.max(jnp.abs(feet))

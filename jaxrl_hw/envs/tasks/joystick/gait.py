@@ -23,8 +23,8 @@ def wanted(
 ) -> tuple[Array, Array]:
     """Which feet should be down (bool [F]) and how high each should be (m [F]).
 
-    A foot stands for the first part of its cycle, then swings along half a sine to some power. A
-    robot told to stand keeps all feet down.
+    A foot stands for the first part of its cycle, then swings along a half sine to some power. A
+    standing robot keeps all feet down.
 
     Args:
       params: height, curve and share of the swing.
@@ -48,10 +48,10 @@ def stepping_in_place(
 ) -> Callable[[Array], tuple[Array, Array]]:
     """Stepping in place, open loop: key -> (normalized observation [O], action [A]).
 
-    The action is the one that fits the observation's phase, or the home pose where the command is
-    to stand still; all else in the observation is noise, to be looked past. Nothing balances in it.
-    But a policy that starts from it makes steps from its first attempt on; to find the rhythm of a
-    gait by chance costs millions of tries, and to lose it again where it is not wanted as many.
+    The action fits the observation's phase; it is the home pose where the command is to stand
+    still. All other entries of the observation are noise. The motion does not balance the robot,
+    but a policy that is fitted to it steps from its first attempt on. Finding the rhythm of a gait
+    by chance costs millions of samples.
 
     Args:
       params: of the gait and its commands.
@@ -65,12 +65,12 @@ def stepping_in_place(
 
     def sample(key: Array) -> tuple[Array, Array]:
         key_command, key_phase, key_rest = jax.random.split(key, 3)
-        command, told_to_stand = commands.draw_normalized(params, key_command)
+        command, stands = commands.draw_normalized(params, key_command)
         phase = jax.random.uniform(key_phase)
-        _, height = wanted(params, robot, phase, standing=told_to_stand)
+        _, height = wanted(params, robot, phase, standing=stands)
         noise = jax.random.normal(key_rest, (size,))
-        seen_clock = jnp.where(told_to_stand, params.standing_phase, 1.0)
-        seen = observations.normalized_like(noise, command, phase, seen_clock)
+        visible = jnp.where(stands, params.standing_phase, 1.0)
+        seen = observations.normalized_like(noise, command, phase, visible)
         return seen, (height / params.swing_height) @ jnp.asarray(per_action)
 
     return sample

@@ -20,7 +20,7 @@ GYRO_NOISE = 0.2  # rad/s
 GRAVITY_NOISE = 0.05
 JOINT_NOISE = 0.01  # rad
 JOINT_VELOCITY_NOISE = 1.5  # rad/s
-# amplitudes of uniform noise: those unitree_rl_gym trains its robots with
+# amplitudes of uniform noise, as in unitree_rl_gym's training
 
 
 class Readings(NamedTuple):
@@ -63,13 +63,13 @@ def policy_entries(r: Readings) -> Array:
 
 
 def normalized_like(noise: Array, command: Array, phase: Array, size: Array) -> Array:
-    """What a policy sees after normalization [O], where only command and phase are known.
+    """A normalized policy observation [O] with a known command and phase.
 
     Args:
-      noise: [O] of unit variance, for all the rest.
+      noise: [O] of unit variance, for all other entries.
       command: [3] in standard deviations of the commands that are drawn.
       phase: [] of the gait, 0 to 1.
-      size: [] at which the policy sees the clock, 0 to 1.
+      size: [] scale at which the policy sees the phase, 0 to 1.
     """
     angle = 2.0 * jnp.pi * phase
     clock = jnp.stack([jnp.sin(angle), jnp.cos(angle)])

@@ -11,11 +11,11 @@ from jaxrl_hw.envs.tasks.joystick.layout import Legged
 
 
 def foot_velocities(model: Any, feet: tuple[str, ...], body: Legged) -> np.ndarray:
-    """[3 + A, 2 F]: the gyro's and the joints' rates (rad/s) times this are the feet's forward and
-    leftward velocities, m/s, as seen from a base that does not move.
+    """A matrix [3 + A, 2 F] from rates of gyro and joints, rad/s, to velocities of the feet, m/s.
 
-    A foot that stands moves back as fast as the base moves on, so that this tells a push. Exact
-    about the home pose: a leg's Jacobian changes slowly, and what is asked of it is rough.
+    The velocities are forward and leftward, relative to the base. A standing foot moves backward as
+    fast as the base moves forward, so they reveal a push. The matrix is exact at the home pose. A
+    leg's Jacobian changes slowly, and detecting a push needs no more.
 
     Args:
       model: host-side MjModel with a keyframe "home".

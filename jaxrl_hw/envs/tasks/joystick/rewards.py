@@ -1,6 +1,6 @@
 """Reward terms of the joystick task: one term, one function of the step's signals.
 
-Weights are in `jaxrl_hw.config.schema.JoystickReward`, under the names of `TERMS`.
+Weights are in `JoystickReward`, under the names of `TERMS`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from jax import Array
 from jaxrl_hw.envs.tasks.joystick.commands import is_standing
 
 LANDING = 0.03
-"""m: a foot that sinks below this is about to land."""
+"""A foot that sinks below this height is about to land, m."""
 
 
 class Signals(NamedTuple):
     """What a control step did, in SI units."""
 
     command: Array  # [3] m/s, m/s, rad/s
-    standing: Array  # bool [], it is to stand still
+    standing: Array  # bool [], the robot must stand still
     velocity: Array  # [3] m/s, base frame
     angular_velocity: Array  # [3] rad/s, base frame
     gravity: Array  # [3] unit vector, base frame
@@ -83,7 +83,7 @@ def landing(s: Signals) -> Array:
 
 
 def _is_to_walk(s: Signals) -> Array:
-    # who is told to stand and was pushed may spend what it takes
+    # a robot that stands and was pushed may spend any power to recover
     return ~is_standing(s.command)
 
 
