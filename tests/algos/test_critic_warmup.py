@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from jaxrl_hw.algos.critic_warmup import freeze_policy
+
 RATE, WAITS = 1e-3, 400
 
 
