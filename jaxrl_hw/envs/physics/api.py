@@ -15,7 +15,7 @@ ModelParams = dict[str, Array]
 
 
 class PhysState(NamedTuple):
-    """All that MuJoCo needs to go on exactly; everything else of mjData is rebuilt from it."""
+    """All that MuJoCo needs to continue exactly; everything else of mjData is rebuilt from it."""
 
     qpos: Array  # [nq] positions: m, unit quaternions (wxyz), rad
     qvel: Array  # [nv] velocities: m/s (world), rad/s (body frame for a free joint)
@@ -28,9 +28,9 @@ class Physics(NamedTuple):
     """An engine and a model.
 
     step(params, state, ctrl [nu]) -> (state, sensordata [nsensordata])
-        advances one environment by one control step (`substeps` physics steps); vmap it. The
-        sensordata are those of the last physics step's start, one physics step behind the state,
-        as with mj_step: a step that made them current would cost one more forward pass.
+        advances one environment by one control step (`substeps` physics steps); vmap it. As with
+        mj_step, the sensordata are those at the start of the last physics step: one physics step
+        behind the state. Current ones would cost another forward pass.
     """
 
     engine: str

@@ -11,16 +11,16 @@ from jaxrl_hw.envs.physics.api import ModelParams, Physics, PhysState
 
 SOLVER_ITERATIONS = 8
 LINESEARCH_ITERATIONS = 16
-"""Bounds on MJX's solver. C MuJoCo stops per simulation when it has converged; MJX runs all
-environments for as many trips as the slowest needs, and on a GPU each trip waits for the host. With
-lively actions these bounds leave one control step of a G1 in a hundred off by more than 1e-3 in
-qpos; 6 and 8 leave several in a hundred, 16 and 50 one in two hundred."""
+"""Bounds on MJX's solver. C MuJoCo stops each simulation when it has converged. MJX iterates all
+environments until the slowest has converged, and on a GPU each iteration waits for the host. With
+large random actions, one control step of a G1 in a hundred is off by more than 1e-3 in qpos at these
+bounds; several in a hundred at 6 and 8, one in two hundred at 16 and 50."""
 
 
 _SCRATCH = 500
-"""Bytes per environment and degree of freedom that kernels on a CPU take beside the compiler's
-temporaries and that malloc keeps for the next ones: measured with G1, Go1 and cartpole, 64 to 2,048
-environments, on two cores."""
+"""Bytes per environment and degree of freedom that a CPU's kernels allocate beside the compiler's
+temporaries, and that malloc keeps. Measured with G1, Go1 and cartpole, 64 to 2,048 environments, on
+two cores."""
 
 
 def make(model: mujoco.MjModel, substeps: int, fields: tuple[str, ...]) -> Physics:

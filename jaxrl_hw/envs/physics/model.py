@@ -1,4 +1,4 @@
-"""MJCF to a model for training: the same mechanics, without what is only for the eye."""
+"""MJCF to a model for training: the same mechanics, without visual geoms."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _compile(
     model = spec.compile()
     if timestep is not None:
         model.opt.timestep = timestep
-    # a diverged simulation must be seen (as NaN) and counted, not silently put back to its start
+    # a diverged simulation must show as NaN and be counted, not be reset silently
     model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
     return model
 

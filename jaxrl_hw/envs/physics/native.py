@@ -27,7 +27,7 @@ from jaxrl_hw.envs.physics.api import ModelParams, Physics, PhysState
 
 
 class Loop(NamedTuple):
-    """What happens in a control step: by default the ctrl is held over all physics steps.
+    """What happens in a control step. By default all physics steps hold the same ctrl.
 
     advance(pool, ctrl [n, width]) -> readings [n, extra], or None where extra is 0
         sets `pool.ctrl` and steps the pool; the readings are appended to the sensordata.
@@ -45,8 +45,8 @@ def make(
     loop: Loop | None = None,
 ) -> Physics:
     """The native engine for a model; see `jaxrl_hw.envs.physics.make_physics`."""
-    # inline dispatch: a callback that waits for the thread it runs on would wait for ever; has its
-    # effect if no computation has run yet
+    # inline dispatch: otherwise a callback could wait for the thread that it runs on; takes effect
+    # only if no computation has run yet
     jax.config.update("jax_cpu_enable_async_dispatch", False)
     loop = loop or _holding(substeps)
     host = _Host(model, loop, fields, threads)
@@ -87,7 +87,7 @@ def _cores() -> int:
 
 
 _PER_THREAD = 4_000_000
-"""One mjData and what of its arena is touched; measured with G1."""
+"""One mjData and the used part of its arena, bytes; measured with G1."""
 
 
 def _holding(substeps: int) -> Loop:
@@ -128,7 +128,7 @@ class _Host:
 def _make_pool(
     model: mujoco.MjModel, n: int, loop: Loop, fields: tuple[str, ...], threads: int
 ) -> Callable[[dict[str, np.ndarray], np.ndarray], np.ndarray]:
-    # one robot is one island: looking for more of them costs 5 to 10 % of a step
+    # one robot is one island: the search for more costs 5 to 10 % of a step
     model = copy.copy(model)
     model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_ISLAND)
     pool = batch.Batch(model, n, threads)
@@ -148,8 +148,8 @@ def _make_pool(
         pool.state[:, :width] = row[:, :width]
         broken: np.ndarray | None = None
         extra: np.ndarray | None = None
-        # a diverged simulation is counted by whoever asked for the step (nonfinite_envs); MuJoCo's
-        # own warnings would print a line for each and write a log file where the user stands
+        # the caller counts diverged simulations (nonfinite_envs); MuJoCo's own warnings would print
+        # a line for each and write a log file into the current folder
         loud = mujoco.get_mju_user_warning()
         mujoco.set_mju_user_warning(lambda message: None)
         try:

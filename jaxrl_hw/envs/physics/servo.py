@@ -1,9 +1,9 @@
-"""A robot as its own controller runs it: PD torques, worked out anew at every physics step.
+"""A robot as its own controller runs it: PD torques, recomputed at every physics step.
 
-Training lets MuJoCo's position actuators make the torque, inside an implicit integrator. Here the
-actuators are bare motors, the integrator is the explicit one, and the PD law is ours: torque =
-clip(kp (target - q) - kd dq), as in a deployment script. A policy that lives off the other's
-details is found out. Also measures what the motors do, and can hold an action back.
+In training MuJoCo's position actuators make the torque, inside an implicit integrator. Here the
+actuators are bare motors, the integrator is explicit, and the torque is clip(kp (target - q) - kd
+dq), as in a deployment script. A policy that exploits details of the training integrator fails here.
+This engine also measures motor power, and can delay an action.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Domain randomization: one episode's own model and start pose.
 
-What depends on mass only through MuJoCo's precomputed constants (`body_invweight0` and its like,
-which scale constraint softness) stays at the nominal model's values in both engines: over the
-ranges used here that changes contact softness by a few percent, while recomputing it would cost a
-pass over the model per reset.
+MuJoCo's precomputed constants that depend on mass (`body_invweight0` and others, which scale
+constraint softness) stay at the nominal model's values in both engines. Over the ranges used here
+that changes contact softness by a few percent; recomputing them would cost a pass over the model
+per reset.
 """
 
 from __future__ import annotations
