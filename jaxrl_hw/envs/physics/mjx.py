@@ -13,8 +13,8 @@ SOLVER_ITERATIONS = 8
 LINESEARCH_ITERATIONS = 16
 """Bounds on MJX's solver. C MuJoCo stops each simulation when it has converged. MJX iterates all
 environments until the slowest has converged, and on a GPU each iteration waits for the host. With
-large random actions, one control step of a G1 in a hundred is off by more than 1e-3 in qpos at these
-bounds; several in a hundred at 6 and 8, one in two hundred at 16 and 50."""
+large random actions, one control step of a G1 in a hundred is off by more than 1e-3 in qpos at
+these bounds; several in a hundred at 6 and 8, one in two hundred at 16 and 50."""
 
 
 _SCRATCH = 500

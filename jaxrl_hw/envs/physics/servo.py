@@ -2,8 +2,8 @@
 
 In training MuJoCo's position actuators make the torque, inside an implicit integrator. Here the
 actuators are bare motors, the integrator is explicit, and the torque is clip(kp (target - q) - kd
-dq), as in a deployment script. A policy that exploits details of the training integrator fails here.
-This engine also measures motor power, and can delay an action.
+dq), as in a deployment script. A policy that exploits the training integrator fails here. This
+engine also measures motor power, and can delay an action.
 """
 
 from __future__ import annotations
