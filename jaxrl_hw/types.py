@@ -196,23 +196,18 @@ def setting(
 ) -> Any:
     """A field of a settings class, with what is to be known of it beside its default.
 
-    A field's choices are its type (`Literal`), its help is the docstring below it.
+    A field's choices are its type (`Literal`). Its help is the docstring below it. A number must be
+    finite, and a `tuple[float, float]` is a range, low first.
 
     Args:
-      default: a value, or a class that makes one (a group of settings).
-      unit: of the number, such as "m/s"; "" for a plain one.
+      default: a value, or a settings class that makes a group of settings.
+      unit: of the number, such as "m/s".
       at_least, above, at_most: bounds of a number, or of every number of a tuple.
-      resume: whether it may change when a run is continued.
+      resume: whether the setting may change when a run is continued.
       stage: whether a stage of the curriculum may change it.
     """
-    told = {
-        "unit": unit,
-        "at_least": at_least,
-        "above": above,
-        "at_most": at_most,
-        "resume": resume,
-        "stage": stage,
-    }
+    about = {"unit": unit, "at_least": at_least, "above": above, "at_most": at_most}
+    metadata = {**about, "resume": resume, "stage": stage}
     if isinstance(default, type):
-        return dataclasses.field(default_factory=default, metadata=told)
-    return dataclasses.field(default=default, metadata=told)
+        return dataclasses.field(default_factory=default, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)

@@ -3,65 +3,73 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from jaxrl_hw.algos.networks.settings import NetConfig, count_weights
 from jaxrl_hw.algos.registry import AlgorithmEntry
-from jaxrl_hw.types import Needs, Sizes
+from jaxrl_hw.errors import UserError
+from jaxrl_hw.types import Needs, Sizes, setting
 
 
 @dataclass(frozen=True)
 class PPOConfig:
     """Proximal policy optimization (Schulman et al. 2017, arXiv:1707.06347)."""
 
-    unroll: int = 24
+    unroll: int = setting(24, at_least=1)
     """Control steps collected from every environment per iteration (T)."""
-    epochs: int = 4
+    epochs: int = setting(4, at_least=1)
     """Passes over the batch per iteration."""
-    minibatches: int = 6
+    minibatches: int = setting(6, at_least=1)
     """Minibatches per pass; must divide num_envs * unroll."""
-    gamma: float = 0.97
+    gamma: float = setting(0.97, at_least=0.0, at_most=1.0)
     """Discount per control step."""
-    gae_lambda: float = 0.95
+    gae_lambda: float = setting(0.95, at_least=0.0, at_most=1.0)
     """Lambda of generalized advantage estimation (Schulman et al. 2016, arXiv:1506.02438)."""
-    clip: float = 0.2
-    """Probability-ratio clip range."""
-    value_clip: float = 0.0
+    clip: float = setting(0.2, at_least=1e-6)
+    """Clip range of the probability ratio."""
+    value_clip: float = setting(0.0, at_least=0.0)
     """Clip range of the value's change per iteration; 0 leaves it unclipped."""
-    value_coef: float = 1.0
+    value_coef: float = setting(1.0, at_least=0.0)
     """Weight of the value loss."""
-    entropy_coef: float = 0.002
+    entropy_coef: float = setting(0.002, at_least=0.0)
     """Weight of the entropy bonus."""
-    learning_rate: float = 1e-3
+    learning_rate: float = setting(1e-3, at_least=1e-9)
     """Adam's step size at the start."""
-    lr_schedule: str = "adaptive"
-    """adaptive (follows the KL divergence) or fixed."""
-    desired_kl: float = 0.03
-    """adaptive: the rate falls where the last epoch's KL passes twice this, rises under half."""
-    lr_min: float = 1e-5
+    lr_schedule: Literal["adaptive", "fixed"] = setting("adaptive")
+    """adaptive follows the KL divergence."""
+    desired_kl: float = setting(0.03, at_least=1e-9)
+    """adaptive: the rate falls where the last epoch's KL is above twice this, and rises where it is
+    below half."""
+    lr_min: float = setting(1e-5, at_least=0.0)
     """adaptive: lower bound of the rate."""
-    lr_max: float = 1e-3
+    lr_max: float = setting(1e-3, at_least=1e-9)
     """adaptive: upper bound of the rate."""
-    anneal: int = 0
-    """Iterations over which the rate's upper bound falls along a line to a tenth and exploration
-    noise to end_std; 0: never. Counted from the run's start, not from its goal, so that a longer
-    goal does not change what was."""
-    end_std: float = 0.15
+    anneal: int = setting(0, at_least=0)
+    """Iterations over which the rate's upper bound falls linearly to a tenth, and exploration noise
+    to end_std; 0: never. Depends only on the iteration, so extending a run does not alter its
+    past."""
+    end_std: float = setting(0.15, at_least=1e-3)
     """Upper bound of the policy's standard deviation at the end of the annealing."""
-    weight_averaging: float = 0.0
-    """Part of the run so far over which the weights of the policy that is evaluated and exported
-    are averaged; 0: they are the last ones."""
-    critic_warmup: int = 0
+    weight_averaging: float = setting(0.0, at_least=0.0, at_most=1.0)
+    """Part of the run so far over which the evaluated and exported policy averages its weights; 0
+    takes the last ones."""
+    critic_warmup: int = setting(0, at_least=0)
     """Iterations at the start in which only the value network learns, at lr_max; the policy then
-    starts at learning_rate. `--init-from` a policy alone sets 120: with a value network that is new
-    a trained policy would first lose what it can."""
-    motion_prior: bool = True
-    """Start the policy from the task's open-loop motion (stepping in place), if it has one."""
-    max_grad_norm: float = 1.0
+    starts at learning_rate. `--init-from` a policy file sets 120: a trained policy would lose its
+    skill to an untrained value network."""
+    motion_prior: bool = setting(True)
+    """Pretrain the policy on the task's open-loop motion (stepping in place), if it has one."""
+    max_grad_norm: float = setting(1.0, at_least=1e-9)
     """Gradients are scaled down to this global norm."""
-    symmetry: str = "loss"
+    symmetry: Literal["loss", "augment", "none"] = setting("loss")
     """loss (mirror loss on the policy mean), augment (mirrored copies of the batch) or none."""
-    symmetry_coef: float = 1.0
+    symmetry_coef: float = setting(1.0, at_least=0.0)
     """Weight of the mirror loss."""
+
+    def check(self) -> None:
+        """Raises UserError where settings contradict each other."""
+        if self.lr_min > self.lr_max:
+            raise UserError(f"--ppo.lr-min {self.lr_min} is above --ppo.lr-max {self.lr_max}")
 
 
 def _needs(ppo: PPOConfig, net: NetConfig, sizes: Sizes) -> Needs:

@@ -13,12 +13,15 @@ from typing import Any
 
 from jaxrl_hw.checkpointing.copying import holder
 from jaxrl_hw.checkpointing.run_dir import RunDir
-from jaxrl_hw.config import validation
+from jaxrl_hw.cli.tyro_rules import rules
+from jaxrl_hw.config import migrations, validation
+from jaxrl_hw.config.fields import flag, settings_of, value_at
 from jaxrl_hw.config.presets import preset_config
 from jaxrl_hw.config.resolve import run_folder
-from jaxrl_hw.config.saved import read_settings
+from jaxrl_hw.config.saved import config_from, read_settings
 from jaxrl_hw.config.schema import Config
-from jaxrl_hw.errors import UserError, unknown_flag
+from jaxrl_hw.envs.robots import load_robot
+from jaxrl_hw.errors import UserError, unknown, unknown_flag
 from jaxrl_hw.planning.disk_space import mirror_of
 from jaxrl_hw.training.warm_start_config import like_origin
 
@@ -34,6 +37,7 @@ def parse(
 
     Defaults come from the run that is already in the run folder, else from the preset; a
     `--config` file overlays them, and flags overlay the file. prog and about head the help.
+    A robot of the user's own is imported where `--robot` names it, never where a file does.
 
     Raises:
       UserError: an unknown flag or a value that cannot be used, in one line.
@@ -42,6 +46,9 @@ def parse(
     argv = [_hyphens(word) for word in argv]
     path, rest = taken(argv, "config")
     from_file = validation.load_file(Path(path)) if path is not None else {}
+    robot = taken(rest, "robot")[0]
+    if robot is not None:
+        load_robot(robot)
     base = _base(rest, from_file)
     if from_file:
         base = validation.from_dict(from_file, base, f"--config {path}")
@@ -49,7 +56,7 @@ def parse(
 
 
 def _base(argv: list[str], from_file: dict[str, Any]) -> Config:
-    """What flags start from: the saved config of a run that would be continued, or a preset."""
+    """The config that flags overlay: that of the run to continue, or a preset."""
 
     def named(name: str, default: str) -> str:
         value = taken(argv, name)[0]
@@ -60,11 +67,10 @@ def _base(argv: list[str], from_file: dict[str, Any]) -> Config:
         robot=named("robot", Config.robot),
         task=named("task", Config.task),
         algo=named("algo", Config.algo),
-        preset=named("preset", Config.preset),
         run_dir=named("run-dir", ""),
         seed=int(seed) if seed.isdecimal() else 0,
     )
-    fresh = preset_config(start.robot, start.preset, start.task, start.algo)
+    fresh = preset_config(start.robot, named("preset", Config.preset), start.task, start.algo)
     path = run_folder(start)
     folder = holder(RunDir(path), mirror_of(named("mirror", ""), path))
     new = named("resume", "auto") == "never" or not folder.newest_checkpoint()
@@ -72,8 +78,7 @@ def _base(argv: list[str], from_file: dict[str, Any]) -> Config:
     if saved is None:
         return like_origin(fresh, named("init-from", ""))
     # so that the same command continues the same run even where a preset has changed since
-    base = preset_config(str(saved.get("robot", start.robot)))
-    config = validation.from_dict(saved, base, str(folder.config_json))
+    config = config_from(saved, str(folder.config_json))
     # engine and size are settled anew (the size to what it was, as long as that fits): the run may
     # have moved to another machine
     again = replace(config, time_limit="", resume="auto", override_config=False)
@@ -112,58 +117,69 @@ def _tyro(argv: list[str], base: Config, prog: str, about: str) -> Config:
     for word in argv:
         name = word.split("=")[0]
         if name.startswith("--") and name not in known:
+            if hint := migrations.successor(name[2:].replace("-", "_"), as_flag=True):
+                raise UserError(f'unknown flag "{name}"{hint}')
             raise unknown_flag(name, known)
+    asked: dict[str, Any] = {
+        "args": argv,
+        "default": base,
+        "prog": prog,
+        "registry": rules(),
+    }
     if {"--help", "-h"} & set(argv):
-        tyro.cli(Config, args=argv, default=base, prog=prog, description=f"{about} {_CONFIG}")
-    said = io.StringIO()
+        tyro.cli(type(base), description=f"{about} {_CONFIG}", **asked)
+    output = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
-            return tyro.cli(Config, args=argv, default=base, prog=prog)
+        with contextlib.redirect_stderr(output), contextlib.redirect_stdout(output):
+            return tyro.cli(type(base), **asked)
     except SystemExit as stop:
         if stop.code in (0, None):
-            sys.stdout.write(said.getvalue())
+            sys.stdout.write(output.getvalue())
             raise
-        raise UserError(_one_line(said.getvalue(), argv, base)) from None
+        raise _error(output.getvalue(), argv, base) from None
 
 
 _CONFIG = "Also: --config FILE, a saved config.json or one written by hand (JSON or YAML)."
 
 
-def _flag_names(config: Any, prefix: str = "") -> set[str]:
-    import dataclasses
-
+def _flag_names(base: Config) -> set[str]:
     names = {"--help", "--config"}
-    for field in dataclasses.fields(config):
-        value, name = getattr(config, field.name), prefix + field.name.replace("_", "-")
-        if dataclasses.is_dataclass(value):
-            names |= _flag_names(value, f"{name}.")
-        elif isinstance(value, bool):
-            head, _, tail = name.rpartition(".")
-            names |= {f"--{name}", f"--{head}.no-{tail}" if head else f"--no-{tail}"}
-        else:
-            names.add(f"--{name}")
+    for key, setting in settings_of(type(base)).items():
+        names.add(flag(key))
+        if setting.hint is bool:
+            group, _, name = key.rpartition(".")
+            names.add(flag(f"{group}.no_{name}" if group else f"no_{name}"))
     return names
 
 
-_KINDS = {bool: "nothing after it", int: "a whole number", float: "a number", tuple: "numbers"}
-
-
-def _one_line(boxed: str, argv: list[str], base: Config) -> str:
+def _error(boxed: str, argv: list[str], base: Config) -> UserError:
     """tyro's framed message as one line: what was got, what is allowed."""
     wrong = re.search(r"(--(?!help)[\w.-]+)", re.sub(r"-{5,}", " ", boxed))
-    if wrong is None:
+    key = wrong[1].rstrip(".")[2:].replace("-", "_") if wrong else ""
+    setting = settings_of(type(base)).get(key)
+    if setting is None:
         stray = [w for i, w in enumerate(argv) if not w.startswith("--") and _is_stray(argv, i)]
         got = f'unexpected argument "{stray[0]}"' if stray else f"cannot read {' '.join(argv)}"
-        return f"{got}; settings are given as --name value, --help lists them"
-    name = wrong[1].rstrip(".")
+        return UserError(f"{got}; settings are given as --name value, --help lists them")
+    name = flag(key)
     place = next((i for i, w in enumerate(argv) if w.split("=")[0] == name), len(argv))
-    given = argv[place].partition("=")[2] if place < len(argv) and "=" in argv[place] else ""
+    given = argv[place].partition("=")[2] if place < len(argv) else ""
     after = [w for w in argv[place + 1 : place + 3] if not w.startswith("--")]
-    value = validation.value_at(base, name[2:].replace("-", "_"))
-    kind = _KINDS.get(type(value), "a word")
-    if isinstance(value, tuple) and name.startswith("--joystick."):
-        kind = "two numbers, low first"
-    return f'{name} takes {kind}, got "{given or " ".join(after)}"'
+    got = given or " ".join(after)
+    if setting.choices and got:
+        return unknown(key.replace(".", " "), got.split()[0], setting.choices)
+    kind = _KINDS.get(
+        setting.hint, "numbers" if isinstance(value_at(base, key), tuple) else "a word"
+    )
+    return UserError(f'{name} takes {kind}, got "{got}"')
+
+
+_KINDS: dict[Any, str] = {
+    bool: "nothing after it",
+    int: "a whole number",
+    float: "a number",
+    tuple[float, float]: "two numbers, low first",
+}
 
 
 def _is_stray(argv: list[str], place: int) -> bool:

@@ -13,9 +13,7 @@ from jaxrl_hw.checkpointing import listing
 from jaxrl_hw.checkpointing.listing import Saved
 from jaxrl_hw.checkpointing.run_dir import RunDir, is_run, name_of
 from jaxrl_hw.checkpointing.sessions import TRAINING, OpenSession, Session, chain, open_session
-from jaxrl_hw.config import validation
-from jaxrl_hw.config.presets import preset_config
-from jaxrl_hw.config.saved import read_settings
+from jaxrl_hw.config.saved import config_from, read_settings
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.loggers.jsonl import read_rows
 from jaxrl_hw.loggers.plain import plain
@@ -163,8 +161,7 @@ def _status(found: Summary, values: dict[str, Any], opened: OpenSession | None) 
     if len(broken) == len(found.checkpoints):
         return DAMAGED, f"checkpoint {broken[-1].iteration} is damaged: {broken[-1].problem}"
     try:
-        base = preset_config(str(values["robot"]))
-        validation.from_dict(values, base, "config.json")
+        config_from(values, "config.json")
     except UserError as error:
         return REFUSED, f"settings of another version: {_one_line(error)}"
     if found.saved >= (found.goal or 0):

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
+
+from jaxrl_hw.config.conversion import convert
+from jaxrl_hw.config.fields import Setting, flatten, settings_of
+from jaxrl_hw.config.units import format_count, parse_count
+from jaxrl_hw.errors import UserError, suggest
+
+FORM = 'a stage is written "4.9M: joystick.zero-command=0.25 joystick.reward.fall=-5"'
 
 
 @dataclass(frozen=True)
 class Stage:
-    """From an env step of a run on, some settings have other values."""
+    """From an env step of a run on, some settings have other values.
+
+    A stage holds in every iteration that begins at `env_steps` or later; stages add up.
+    """
 
     env_steps: int
     """The env step, over all environments and sessions, from which the stage holds."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Values by dotted key, such as {"joystick.reward.fall": -5.0}."""
+    """Values by dotted key, such as {"joystick.reward.fall": -5.0}; may be nested."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", flatten(self.settings))
+
+    def __hash__(self) -> int:
+        return hash((self.env_steps, json.dumps(self.settings, sort_keys=True)))
 
 
 def stage_index(curriculum: Sequence[Stage], env_steps: int) -> int:
@@ -22,26 +40,90 @@ def stage_index(curriculum: Sequence[Stage], env_steps: int) -> int:
     return sum(stage.env_steps <= env_steps for stage in curriculum)
 
 
-def stage_settings(config: Any) -> tuple[tuple[int, Any], ...]:
-    """(env step, the task's settings from there on), from the start through every stage."""
-    import dataclasses
+def read_stages(value: Any, config_class: type, source: str) -> tuple[Stage, ...]:
+    """Stages as flags, JSON or YAML have them.
 
-    from jaxrl_hw.config.resolve import task_name
+    Args:
+      value: a list of {"env_steps": N, "settings": {...}}, of Stages, or of texts such as
+        "4.9M: joystick.zero-command=0.25 joystick.reward.fall=-5".
+      config_class: whose settings they change.
+      source: where they are from, for messages.
 
-    settings: Any = getattr(config, task_name(config), None)
-    found = [(0, settings)]
-    per_iteration = int(config.num_envs if isinstance(config.num_envs, int) else 256)
-    per_iteration *= config.ppo.unroll
-    for name in ("later", "last", "finish") if task_name(config) == "joystick" else ():
-        stage = getattr(config.joystick, name)
-        if not stage.iteration:
-            continue
-        values = {f.name: getattr(stage, f.name) for f in dataclasses.fields(stage)}
-        values.pop("iteration")
-        weights = {f.name for f in dataclasses.fields(settings.reward)}
-        reward = {k: v for k, v in values.items() if k in weights}
-        rest = {k: v for k, v in values.items() if k not in weights}
-        changed = dataclasses.replace(settings.reward, **reward)
-        settings = dataclasses.replace(settings, reward=changed, **rest)
-        found.append((stage.iteration * per_iteration, settings))
-    return tuple(found)
+    Raises:
+      UserError: another form, or a setting that no stage may change.
+    """
+    if not isinstance(value, list | tuple):
+        raise UserError(f'{source}: "curriculum" must be a list of stages, got {value!r}')
+    return tuple(_read_stage(entry, may_change(config_class), source) for entry in value)
+
+
+def _read_stage(entry: Any, allowed: Mapping[str, Setting], source: str) -> Stage:
+    if isinstance(entry, str):
+        env_steps, settings = _parse(entry, source)
+    elif isinstance(entry, Stage):
+        env_steps, settings = entry.env_steps, entry.settings
+    elif isinstance(entry, Mapping) and set(entry) == {"env_steps", "settings"}:
+        env_steps, settings = entry["env_steps"], entry["settings"]
+    else:
+        raise UserError(
+            f'{source}: a stage must hold "env_steps" and "settings", and no more, got {entry!r}'
+        )
+    if isinstance(env_steps, str):
+        env_steps = parse_count(env_steps, source)
+    if not isinstance(env_steps, int) or env_steps < 0:
+        raise UserError(f'{source}: "env_steps" must be a whole number, got {env_steps!r}')
+    if not isinstance(settings, Mapping):
+        raise UserError(f'{source}: "settings" of a stage must be settings, got {settings!r}')
+    values = {}
+    for key, value in flatten(settings).items():
+        if key not in allowed:
+            raise UserError(
+                f'{source}: a stage cannot change "{key}"{suggest(key, allowed)}; it can change '
+                f"{', '.join(allowed)}"
+            )
+        values[key] = convert(allowed[key].hint, value, key, source)
+    return Stage(env_steps, values)
+
+
+def _parse(text: str, source: str) -> tuple[Any, Any]:
+    begin, _, rest = text.partition(":")
+    pairs = [word.partition("=") for word in rest.split()]
+    if not pairs or not all(key and equals and value for key, equals, value in pairs):
+        raise UserError(f'{source}: {FORM}, got "{text}"')
+    return begin, {key.replace("-", "_"): _value(value) for key, _, value in pairs}
+
+
+def format_stage(stage: Stage) -> str:
+    """A stage as text that `read_stages` reads."""
+    words = [f"{key.replace('_', '-')}={_text(value)}" for key, value in stage.settings.items()]
+    return f"{format_count(stage.env_steps)}: {' '.join(words)}"
+
+
+def check_order(curriculum: Sequence[Stage]) -> None:
+    """Raises UserError where a stage begins before the one that it follows."""
+    for before, after in pairwise(curriculum):
+        if after.env_steps < before.env_steps:
+            raise UserError(
+                f"--curriculum needs its stages in rising order, got {after.env_steps} after "
+                f"{before.env_steps}"
+            )
+
+
+def may_change(config_class: type) -> dict[str, Setting]:
+    """The settings that a stage may change, by dotted key."""
+    known = settings_of(config_class)
+    return {key: known[key] for key in known if known[key].about.get("stage")}
+
+
+def _value(text: str) -> Any:
+    """A value of a flag as JSON would have it; 0.5,1.5 is a list."""
+    if "," in text:
+        return [_value(part) for part in text.split(",")]
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _text(value: Any) -> str:
+    return ",".join(map(_text, value)) if isinstance(value, tuple) else json.dumps(value)

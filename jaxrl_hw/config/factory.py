@@ -5,13 +5,11 @@ from __future__ import annotations
 import mujoco
 
 from jaxrl_hw.algos.registry import algorithm_entry
-from jaxrl_hw.config.curriculum import stage_settings
-from jaxrl_hw.config.resolve import task_name
+from jaxrl_hw.config.resolve import robot_spec, stage_settings, task_name, task_settings
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs import tasks
 from jaxrl_hw.envs.physics import Physics, make_physics
 from jaxrl_hw.envs.physics.model import compile_model
-from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.envs.tasks.api import Task
 from jaxrl_hw.envs.vector import Env, make_vector_env
 from jaxrl_hw.errors import UserError
@@ -26,7 +24,7 @@ def make_task(config: Config) -> tuple[Task, Physics]:
       UserError: unknown robot, task or engine, a timestep that does not divide the control step,
         or a model that the task cannot use.
     """
-    robot = get_robot(config.robot)
+    robot, settings = robot_spec(config), task_settings(config)
     timestep = config.timestep or robot.timestep
     substeps = round(robot.control_dt / timestep)
     if substeps < 1 or abs(substeps * timestep - robot.control_dt) > 1e-9:
@@ -34,11 +32,12 @@ def make_task(config: Config) -> tuple[Task, Physics]:
             f"--timestep must divide the control step of {robot.control_dt} s, got {timestep}; "
             f"try {robot.control_dt / max(substeps, 1):g}"
         )
-    model = compile_model(robot.mjcf, timestep, self_collision=config.joystick.self_collision)
-    name = task_name(config)
-    if not config.joystick.dry_friction:
+    model = compile_model(
+        robot.mjcf, timestep, self_collision=getattr(settings, "self_collision", True)
+    )
+    if not getattr(settings, "dry_friction", True):
         model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_FRICTIONLOSS)
-    task = tasks.make_task(name, getattr(config, name, None), robot, model)
+    task = tasks.make_task(task_name(config), settings, robot, model)
     engine = "native" if config.physics == "auto" else config.physics
     threads = config.threads or usable_cores()
     return task, make_physics(engine, model, substeps, task.fields, threads)

@@ -1,11 +1,21 @@
-"""Settings that came and went: what an earlier version saved, as this one has it."""
+"""Settings that an earlier version saved, in this version's terms."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from jaxrl_hw.config.fields import flag, flatten
+
+RENAMED = {
+    "ppo.guide": "ppo.motion_prior",
+    "ppo.value_first": "ppo.critic_warmup",
+    "ppo.average": "ppo.weight_averaging",
+    "joystick.standing_clock": "joystick.standing_phase",
+    "joystick.standing_clock_speed": "joystick.standing_phase_speed",
+}
+"""Old keys, and what they are called now."""
 BEFORE = {
     "joystick.self_collision": True,
     "joystick.standing_phase": 1.0,
@@ -13,66 +23,131 @@ BEFORE = {
     "joystick.swing_exponent": 1.0,
     "joystick.recovery_speed": 0.0,
     "joystick.recovery_after_s": 2.0,
-    "joystick.later": {"iteration": 0},
-    "joystick.last": {"iteration": 0},
-    "joystick.finish": {"iteration": 0},
-    "joystick.finish.push_interval_s": 5.0,
     "joystick.reward.velocity_fine": 0.0,
-    "ppo.weight_averaging": 0.0,
-    "ppo.critic_warmup": 0,
     "joystick.reward.landing": 0.0,
     "joystick.reward.walking_power": 0.0,
+    "ppo.weight_averaging": 0.0,
+    "ppo.critic_warmup": 0,
 }
-"""What was so before there was a setting for it, whatever a preset says today."""
-RENAMED = {
-    "ppo.guide": "motion_prior",
-    "ppo.value_first": "critic_warmup",
-    "ppo.average": "weight_averaging",
-    "joystick.standing_clock": "standing_phase",
-    "joystick.standing_clock_speed": "standing_phase_speed",
-    "joystick.last.standing_clock_speed": "standing_phase_speed",
-    "joystick.finish.standing_clock_speed": "standing_phase_speed",
-}
-"""Old dotted keys, each with the name that it has now in its group."""
+"""What held before there was a setting for it, whatever a preset says today."""
 RETIRED = {"joystick.ease_in": 0, "joystick.ease_from": None, "joystick.pause_clock": False}
 """Settings that are gone, each with the value that did nothing; None: nothing by themselves."""
 
+_LATER = {
+    "joystick.zero_command": 0.25,
+    "joystick.recovery_speed": 0.4,
+    "joystick.reward.yaw_rate": 2.0,
+    "joystick.reward.walking_power": -0.01,
+    "joystick.reward.landing": -5.0,
+    "joystick.reward.fall": -5.0,
+}
+_LAST = {
+    **_LATER,
+    "joystick.zero_command": 0.45,
+    "joystick.recovery_speed": 0.45,
+    "joystick.standing_phase_speed": 0.45,
+    "joystick.reward.velocity_fine": 2.2,
+    "joystick.reward.walking_power": -0.030,
+    "joystick.reward.fall": -15.0,
+}
+_FINISH = {
+    **_LAST,
+    "joystick.recovery_speed": 0.35,
+    "joystick.standing_phase_speed": 0.35,
+    "joystick.push_interval_s": 5.0,  # what held where a run is from before this one
+    "joystick.reward.walking_power": -0.018,
+    "joystick.reward.velocity_fine": 2.7,
+    "joystick.reward.foot_height": 1.5,
+}
+STAGES = {"joystick.later": _LATER, "joystick.last": _LAST, "joystick.finish": _FINISH}
+"""Groups of settings that were stages before there was a curriculum: each held from its `iteration`
+on (0: never), with these values where a run does not name them."""
+_USUAL_ENVS = 256
+"""Environments of a run whose number is not known: those of the published recipes."""
 
-def as_now(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """A whole configuration of any earlier version without what is gone, with what came since.
+EnvSteps = Callable[[int], int]
+"""Iteration of a run -> env steps done by then."""
 
-    saved: settings as JSON has them, all of them: in a few written by hand a missing one means the
-    preset's.
+
+def as_now(saved: Mapping[str, Any], env_steps_at: EnvSteps | None = None) -> dict[str, Any]:
+    """A whole configuration of any earlier version in this version's terms.
+
+    Args:
+      saved: settings as JSON has them, all of them: in a few written by hand a missing one means
+        the preset's.
+      env_steps_at: of the run; None takes iterations of its num_envs * unroll.
     """
     now: dict[str, Any] = copy.deepcopy(dict(saved))
-    for group, _, name, renamed in _placed(RENAMED, now):
-        if name in group:
-            group[renamed] = group.pop(name)
-    for group, _, name, _ in _placed(RETIRED, now):
-        group.pop(name, None)
-    for group, _, name, value in _placed(BEFORE, now):
-        group.setdefault(name, value)
+    for key, renamed in RENAMED.items():
+        for group, name in _placed(key, now):
+            if name in group:
+                group[renamed.rpartition(".")[2]] = group.pop(name)
+    for key in RETIRED:
+        for group, name in _placed(key, now):
+            group.pop(name, None)
+    for key, value in BEFORE.items():
+        for group, name in _placed(key, now):
+            group.setdefault(name, value)
+    stages = _stages(now, env_steps_at or by_size(now))
+    now.setdefault("curriculum", stages)
     return now
 
 
 def lost(saved: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Settings that were at work and are gone, each with its value."""
+    """Settings that were in effect and are gone, each with its value."""
     found = []
-    for group, key, name, idle in _placed(RETIRED, saved):
-        value = group.get(name, idle)
-        if idle is not None and value != idle:
-            found.append((key, value))
+    for key, idle in RETIRED.items():
+        for group, name in _placed(key, saved):
+            value = group.get(name, idle)
+            if idle is not None and value != idle:
+                found.append((key, value))
     return found
 
 
-def _placed(
-    table: Mapping[str, Any], whole: Mapping[str, Any]
-) -> Iterator[tuple[Any, str, str, Any]]:
-    """(group of settings, key, name in it, value) of each dotted key whose group is there."""
-    for key, value in table.items():
-        *path, name = key.split(".")
-        group: Any = whole
-        for step in path:
-            group = group.get(step) if isinstance(group, Mapping) else None
-        if isinstance(group, Mapping):
-            yield group, key, name, value
+def successor(key: str, as_flag: bool = False) -> str:
+    """What to use in place of a renamed or retired key or group, as the end of a message; "" for
+    any other key."""
+    if key in RENAMED:
+        return f'; it is now "{flag(RENAMED[key]) if as_flag else RENAMED[key]}"'
+    if any(key == group or key.startswith(f"{group}.") for group in STAGES):
+        return f'; it is now a stage of "{flag("curriculum") if as_flag else "curriculum"}"'
+    return "; it is retired and has no successor" if key in RETIRED else ""
+
+
+def _stages(now: dict[str, Any], env_steps_at: EnvSteps) -> list[dict[str, Any]]:
+    """Take the old groups of stages out of the settings, and give them as a curriculum.
+
+    A stage holds only what it changes, so that equal curricula have one form.
+    """
+    value, stages = flatten(now), []
+    for place, defaults in STAGES.items():
+        for group, name in _placed(place, now):
+            old = dict(group.pop(name, {}))
+            if not old.get("iteration"):
+                continue
+            changes = {}
+            for key, default in defaults.items():
+                short = key.rpartition(".")[2]
+                older = next((o.rpartition(".")[2] for o, n in RENAMED.items() if n == key), short)
+                new = old.get(short, old.get(older, default))
+                if value.get(key) != new:
+                    changes[key] = value[key] = new
+            stages.append({"env_steps": env_steps_at(int(old["iteration"])), "settings": changes})
+    return stages
+
+
+def by_size(saved: Mapping[str, Any]) -> EnvSteps:
+    num_envs, ppo = saved.get("num_envs"), saved.get("ppo")
+    unroll = ppo.get("unroll", 24) if isinstance(ppo, Mapping) else 24
+    samples = (num_envs if isinstance(num_envs, int) else _USUAL_ENVS) * unroll
+    return lambda iteration: iteration * samples
+
+
+def _placed(key: str, whole: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
+    """(group of settings, name in it) of a dotted key, where the group is there."""
+    *path, name = key.split(".")
+    group: Any = whole
+    for step in path:
+        group = group.get(step) if isinstance(group, Mapping) else None
+    if isinstance(group, Mapping):
+        yield group, name

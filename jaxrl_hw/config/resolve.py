@@ -1,11 +1,13 @@
-"""What a config leaves to be worked out: its task and its folder."""
+"""What a config leaves to be worked out: its robot, its task, their settings, and its folder."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+from jaxrl_hw.config.fields import with_values
 from jaxrl_hw.config.schema import Config
-from jaxrl_hw.envs.robots import get_robot
+from jaxrl_hw.envs.robots import RobotSpec, get_robot, robot_entry
 
 
 def task_name(config: Config) -> str:
@@ -13,8 +15,35 @@ def task_name(config: Config) -> str:
     return get_robot(config.robot).task if config.task == "auto" else config.task
 
 
+def robot_spec(config: Config) -> RobotSpec:
+    """The config's robot, as the robot's own settings make it."""
+    entry = robot_entry(config.robot)
+    if entry.settings is None:
+        return entry.spec
+    settings = getattr(config, entry.spec.name, None)
+    return entry.configure(entry.settings() if settings is None else settings, entry.spec)
+
+
+def task_settings(config: Config) -> Any:
+    """The settings of the config's task, None where it has none."""
+    return getattr(config, task_name(config), None)
+
+
+def stage_settings(config: Config) -> tuple[tuple[int, Any], ...]:
+    """The task's settings in every stage: (0, those at the start), (env step, those from there on).
+
+    As many as the curriculum has stages, and one; stages add up.
+    """
+    found = [(0, task_settings(config))]
+    for stage in config.curriculum:
+        config = with_values(config, stage.settings)
+        found.append((stage.env_steps, task_settings(config)))
+    return tuple(found)
+
+
 def run_folder(config: Config) -> Path:
-    """The run's folder: as told, or runs/<robot>-<task>-<algo>-<seed>."""
+    """The run's folder: `config.run_dir`, or runs/<robot>-<task>-<algo>-<seed>."""
     if config.run_dir:
         return Path(config.run_dir).expanduser()
-    return Path("runs") / f"{config.robot}-{task_name(config)}-{config.algo}-{config.seed}"
+    names = (get_robot(config.robot).name, task_name(config), config.algo, str(config.seed))
+    return Path("runs") / "-".join(names)

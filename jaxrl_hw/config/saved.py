@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from jaxrl_hw.checkpointing.run_dir import RunDir
-from jaxrl_hw.config import migrations
+from jaxrl_hw.config import migrations, validation
+from jaxrl_hw.config.presets import preset_config
+from jaxrl_hw.config.schema import Config
+from jaxrl_hw.loggers.jsonl import read_rows
 
 
 def read_settings(run: RunDir) -> dict[str, Any] | None:
@@ -15,7 +19,35 @@ def read_settings(run: RunDir) -> dict[str, Any] | None:
       UserError: the file is damaged or of a newer format.
     """
     saved = run.read_config()
-    return None if saved is None else migrations.as_now(saved)
+    if saved is None:
+        return None
+    return migrations.as_now(saved, lambda iteration: env_steps_at(run, saved, iteration))
+
+
+def config_from(settings: Mapping[str, Any], source: str) -> Config:
+    """The config of settings in this version's terms, of a run or a policy.
+
+    Raises:
+      UserError: an unknown robot, or settings of another version; names `source`.
+    """
+    names = {name: str(settings[name]) for name in ("robot", "task", "algo") if name in settings}
+    base = preset_config(**names)
+    return validation.from_dict(settings, base, source)
+
+
+def env_steps_at(run: RunDir, saved: dict[str, Any], iteration: int) -> int:
+    """Env steps of a run by the end of an iteration.
+
+    As its metrics.jsonl has them; beyond its rows every iteration takes num_envs * unroll.
+
+    saved: the run's settings.
+    Raises:
+      UserError: metrics.jsonl is damaged.
+    """
+    rows = read_rows(run.metrics_jsonl) if run.metrics_jsonl.exists() else []
+    known = {0: 0} | {int(row["iteration"]): int(row["env_steps"]) for row in rows}
+    before = max(i for i in known if i <= iteration)
+    return known[before] + migrations.by_size(saved)(iteration - before)
 
 
 def lost_settings(run: RunDir) -> list[tuple[str, Any]]:

@@ -6,76 +6,89 @@ Every field is a flag of `python -m jaxrl_hw.train`; nested ones are dotted (`--
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Literal
 
 from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.algos.ppo_settings import PPOConfig
+from jaxrl_hw.config.curriculum import Stage
 from jaxrl_hw.envs.tasks.cartpole.settings import CartpoleConfig
 from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
+from jaxrl_hw.types import setting
+
+Engine = Literal["auto", "mjx", "native"]
 
 
 @dataclass(frozen=True)
 class Config:
-    """A whole run. `"auto"` values are settled by `make_plan`."""
+    """A whole run. `"auto"` values are settled by `make_plan`.
 
-    robot: str = "g1"
-    """Which robot: g1, g1_12dof, go1, cartpole, or one that was registered."""
-    task: str = "auto"
+    A robot, task or algorithm with settings of its own has a subclass with one more group:
+    `jaxrl_hw.config.groups`.
+    """
+
+    robot: str = setting("g1")
+    """Which robot: one that comes with the package (g1, g1_12dof, go1, cartpole), a module of your
+    own (my_package.my_robot), or a name of the entry point group jaxrl_hw.robots."""
+    task: str = setting("auto")
     """Which task: joystick or cartpole; auto is the robot's own."""
-    algo: str = "ppo"
+    algo: str = setting("ppo")
     """Which algorithm: ppo."""
-    preset: str = "optimized"
-    """fast, optimized or best: networks, rollout, epochs and goal together."""
-    num_envs: int | str = "auto"
+    preset: Literal["fast", "optimized", "best"] = setting("optimized")
+    """Networks, rollout, epochs and goal together."""
+    num_envs: int | str = setting("auto", resume=True)
     """Environments stepped side by side: auto (sized from free memory) or a number."""
-    physics: str = "auto"
-    """auto, mjx (on the device) or native (MuJoCo's C engine on CPU threads)."""
-    timestep: float = 0.0
-    """Physics time step, s; 0 is the robot's own. Must divide the control step."""
-    iterations: int = 1000
+    physics: Engine = setting("auto", resume=True)
+    """mjx runs on the device, native is MuJoCo's C engine on CPU threads."""
+    timestep: float = setting(0.0, unit="s", at_least=0.0)
+    """Physics time step; 0 is the robot's own. Must divide the control step."""
+    iterations: int = setting(1000, at_least=1, resume=True)
     """Goal: iterations over all sessions of the run."""
-    time_limit: str = ""
+    time_limit: str = setting("", resume=True)
     """Stop cleanly, saved, within this long of the start: 85m, 2h, 300s. Empty: no limit."""
-    run_dir: str = ""
+    run_dir: str = setting("", resume=True)
     """Folder of the run; empty: runs/<robot>-<task>-<algo>-<seed>."""
-    resume: str = "auto"
+    resume: str = setting("auto", resume=True)
     """auto, never, required, or the path of a checkpoint or run to start from."""
-    override_config: bool = False
-    """Go on with a run although learning settings differ from those it began with."""
-    early_stop: str = ""
+    override_config: bool = setting(False, resume=True)
+    """Continue a run although its learning settings differ from those it began with."""
+    early_stop: str = setting("", resume=True)
     """Stop when the return no longer grows: patience=300,min-delta=0.5 is 300 iterations without a
     mean return more than 0.5 above the best. Empty: never."""
-    deterministic: bool = False
+    deterministic: bool = setting(False, resume=True)
     """On a GPU, use only operations whose results repeat to the bit; on a CPU all are."""
-    save_every: int = 50
-    """Iterations between checkpoints."""
-    keep: int = 3
+    save_every: int = setting(50, unit="iterations", at_least=1, resume=True)
+    """Time between checkpoints."""
+    keep: int = setting(3, at_least=1, resume=True)
     """Latest checkpoints kept, besides the best."""
-    keep_every: int = 0
-    """Every K-th iteration's checkpoint stays for good; 0: none."""
-    mirror: str = ""
-    """Folder, on a drive say, in which a copy of the run's folder is kept up; empty: none."""
-    seed: int = 0
+    keep_every: int = setting(0, at_least=0, resume=True)
+    """Every K-th iteration's checkpoint is never deleted; 0: none."""
+    mirror: str = setting("", resume=True)
+    """Folder, on a drive for example, that receives a copy of the run's folder; empty: none."""
+    seed: int = setting(0, at_least=0, at_most=2**31 - 1)
     """Seed of every random number of the run."""
-    mem_fraction: float | str = "auto"
+    mem_fraction: float | str = setting("auto", resume=True)
     """Share of the accelerator's memory to use: auto (from what is free) or 0.05 to 0.95."""
-    memory_limit: str = ""
-    """Most memory that the run may use, on a CPU too: 900MB, 6GB, 2GiB. Empty: no limit of its
-    own."""
-    max_envs: int = 0
-    """Most environments that auto may choose; 0 is the platform's usual most."""
-    on_oom: str = "shrink"
-    """Out of memory while training: shrink (go on with fewer environments) or fail."""
-    precision: str = "float32"
-    """float32 or bfloat16: the networks' arithmetic; physics is always float32."""
-    threads: int = 0
+    memory_limit: str = setting("", resume=True)
+    """Most memory that the run may use, on a CPU too: 900MB, 6GB, 2GiB. Empty: no limit."""
+    max_envs: int = setting(0, at_least=0, resume=True)
+    """Most environments that auto may choose; 0 is the platform's default."""
+    on_oom: Literal["shrink", "fail"] = setting("shrink", resume=True)
+    """When training runs out of memory: shrink continues with fewer environments."""
+    precision: Literal["float32", "bfloat16"] = setting("float32", resume=True)
+    """Arithmetic of the networks; physics is always float32."""
+    threads: int = setting(0, at_least=0, resume=True)
     """CPU threads of the native engine; 0 is all of them. Results do not depend on it."""
-    tensorboard: bool = True
+    tensorboard: bool = setting(True, resume=True)
     """Write TensorBoard files."""
-    init_from: str = ""
-    """zoo:NAME, a policy file (.npz) or a run's folder: whose policy a new run starts from. The
-    command line also takes its networks and a gentler rate; in code: `inheriting.like_origin`."""
-    net: NetConfig = field(default_factory=NetConfig)
-    ppo: PPOConfig = field(default_factory=PPOConfig)
-    joystick: JoystickConfig = field(default_factory=JoystickConfig)
-    cartpole: CartpoleConfig = field(default_factory=CartpoleConfig)
+    init_from: str = setting("", resume=True)
+    """zoo:NAME, a policy file (.npz) or a run's folder: the policy that a new run starts from. The
+    command line also takes its networks and a tenth of the learning rate; in code use
+    `jaxrl_hw.training.warm_start_config.like_origin`."""
+    net: NetConfig = setting(NetConfig)
+    ppo: PPOConfig = setting(PPOConfig)
+    joystick: JoystickConfig = setting(JoystickConfig)
+    cartpole: CartpoleConfig = setting(CartpoleConfig)
+    curriculum: tuple[Stage, ...] = setting(())
+    """Stages, each an env step and the settings that change there, in rising order: "4.9M:
+    joystick.zero-command=0.25 joystick.reward.fall=-5" is one stage; none for no curriculum."""

@@ -59,6 +59,30 @@ def parse_memory(text: str) -> int | None:
     return value
 
 
+def parse_count(text: str, source: str) -> int:
+    """A whole number as people write it: 4915200, 4.9M, 30k, 1e6. UserError for anything else."""
+    word = str(text).strip().lower()
+    factor = _COUNTS.get(word[-1:], 1)
+    try:
+        value = round(float(word[:-1] if factor > 1 else word) * factor, 3)
+    except (ValueError, OverflowError):
+        value = math.nan
+    if not 0 <= value < math.inf or value != int(value):
+        raise UserError(f'{source} needs a number of steps such as 4915200 or 4.9M, got "{text}"')
+    return int(value)
+
+
+def format_count(number: int) -> str:
+    """A number as `parse_count` reads it: 4.9152M, 800k, 7."""
+    for unit, factor in (("M", 1_000_000), ("k", 1000)):
+        if number >= factor and number % 100 == 0:
+            return f"{number / factor:.15g}{unit}"
+    return str(number)
+
+
+_COUNTS = {"k": 1000, "m": 1_000_000, "g": 1_000_000_000, "b": 1_000_000_000}
+
+
 _LEAST_LIMIT = 1_000_000
 _UNITS = {
     f"{prefix}{ending}": base**power

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from jaxrl_hw.checkpointing.copying import holder
 from jaxrl_hw.checkpointing.run_dir import MISSING, RunDir, config_differences, is_run_folder
 from jaxrl_hw.config import validation
+from jaxrl_hw.config.fields import settings_of
 from jaxrl_hw.config.saved import lost_settings, read_settings
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import UserError
@@ -23,33 +24,15 @@ from jaxrl_hw.planning.disk_space import mirror_of
 from jaxrl_hw.planning.fitted_size import as_it_fits
 
 RESUME_WORDS = ("auto", "never", "required")
-MAY_CHANGE = {
-    "iterations",
-    "time_limit",
-    "run_dir",
-    "resume",
-    "save_every",
-    "keep",
-    "keep_every",
-    "mirror",
-    "mem_fraction",
-    "memory_limit",
-    "max_envs",
-    "on_oom",
-    "threads",
-    "tensorboard",
-    "override_config",
-    "early_stop",
-    "deterministic",
-    "num_envs",
-    "physics",
-    "precision",
-    "init_from",
-}
-"""Settings that may differ between the sessions of one run: none of them changes what is learned
-from, but those of `_TAKEN_UP`."""
 _TAKEN_UP = ("num_envs", "physics", "precision")
 """Settings in which another machine may take a run up: the learner goes on, but not to the bit."""
+
+
+def _may_change(config: Config) -> set[str]:
+    """Settings that may differ between the sessions of one run: none of them changes what is
+    learned from, except those of `_TAKEN_UP`."""
+    settings = settings_of(type(config))
+    return {key for key, setting in settings.items() if setting.about.get("resume")}
 
 
 class Continued(NamedTuple):
@@ -100,7 +83,7 @@ def continued(config: Config, folder: Path, device: str) -> Continued:
 
 def _changes(saved: dict[str, Any], config: Config, run: RunDir) -> tuple[str, ...]:
     """Refuse what changed since the run began, or tell it where the user goes on with it."""
-    changed = _differing(saved, validation.to_dict(config), MAY_CHANGE)
+    changed = _differing(saved, validation.to_dict(config), _may_change(config))
     changed += [(key, value, MISSING) for key, value in lost_settings(run)]
     if not changed:
         return ()

@@ -20,7 +20,6 @@ from jaxrl_hw.config.resolve import task_name
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.envs.tasks import task_sizes
-from jaxrl_hw.envs.tasks.joystick.settings import STRETCHES
 from jaxrl_hw.hardware import profiles
 from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.hardware.measurement_cache import load
@@ -146,8 +145,7 @@ def program_key(
     settings = validation.to_dict(config)
     shaping = {k: v for k, v in settings.items() if k in _SHAPING or isinstance(v, dict)}
     shaping["joystick"].pop("reward", None)
-    for stretch in STRETCHES:
-        shaping["joystick"][stretch] = shaping["joystick"][stretch]["iteration"] > 0
+    shaping["staged"] = sorted({key for stage in config.curriculum for key in stage.settings})
     model = get_robot(config.robot).mjcf.read_bytes()
     return {
         **shaping,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jaxrl_hw.config import validation
 from jaxrl_hw.config.resolve import run_folder
-from jaxrl_hw.config.schema import Config
+from jaxrl_hw.config.schema import Config, Engine
 from jaxrl_hw.config.units import parse_memory
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware import profiles, sizing, xla
@@ -76,7 +76,7 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
     )
 
 
-def _engine(asked: str, platform: str) -> str:
+def _engine(asked: Engine, platform: str) -> Engine:
     if asked != "auto":
         return asked
     return "native" if platform == "cpu" else "mjx"

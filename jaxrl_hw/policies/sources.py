@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.checkpointing.run_dir import RunDir, is_run_folder
-from jaxrl_hw.config import migrations, validation
-from jaxrl_hw.config.presets import preset_config
-from jaxrl_hw.config.saved import read_settings
+from jaxrl_hw.config import migrations
+from jaxrl_hw.config.fields import with_values
+from jaxrl_hw.config.saved import config_from, env_steps_at, read_settings
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.policies import zoo
@@ -42,8 +41,7 @@ def config_of(policy: PortablePolicy, source: str) -> Config:
     Raises:
       UserError: its robot is not known here, or its settings are of another version.
     """
-    saved = migrations.as_now(policy.meta["config"])
-    return validation.from_dict(saved, preset_config(policy.meta["robot"]), source)
+    return config_from(migrations.as_now(policy.meta["config"]), source)
 
 
 class Origin(NamedTuple):
@@ -51,6 +49,7 @@ class Origin(NamedTuple):
 
     net: NetConfig
     iteration: int
+    env_steps: int
 
 
 def origin_of(source: str) -> Origin:
@@ -66,12 +65,14 @@ def origin_of(source: str) -> Origin:
                 f"{source} does not exist"
             )
         policy = open_policy(source)
-        net = replace(config_of(policy, source).net, policy=policy.widths)
-        return Origin(replace(net, activation=policy.activation), int(policy.meta["iteration"]))
+        forms = {"policy": policy.widths, "activation": policy.activation}
+        net = with_values(config_of(policy, source).net, forms)
+        done = int(policy.meta["iteration"]), int(policy.meta["env_steps"])
+        return Origin(net, *done)
     run = RunDir(Path(source).expanduser())
     saved, iteration = read_settings(run), run.newest_checkpoint()
     if saved is None or not iteration:
         lacks = "config.json" if saved is None else "checkpoint yet"
         raise UserError(f"--init-from {source} is no run to start from: it has no {lacks}")
-    base = preset_config(str(saved.get("robot", "g1")))
-    return Origin(validation.from_dict(saved, base, str(run.config_json)).net, iteration)
+    net = config_from(saved, str(run.config_json)).net
+    return Origin(net, iteration, env_steps_at(run, saved, iteration))

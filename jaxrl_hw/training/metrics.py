@@ -9,9 +9,10 @@ from typing import Any
 import jax
 
 from jaxrl_hw.checkpointing.run_dir import RunDir
+from jaxrl_hw.config.curriculum import stage_index
+from jaxrl_hw.config.factory import algorithm_needs
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import parse_early_stop
-from jaxrl_hw.envs.tasks.joystick.settings import STRETCHES
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.hardware.memory import MemoryWatch
 from jaxrl_hw.loggers.jsonl import read_columns
@@ -65,16 +66,19 @@ class Meter:
 
 
 def stage_of(config: Config, done: int) -> int:
-    """How many stages had begun in the last of so many iterations."""
-    begins = [getattr(config.joystick, stretch).iteration for stretch in STRETCHES]
-    return sum(0 < begin < done for begin in begins)
+    """How many stages of the curriculum had begun in the last of so many iterations."""
+    return stage_index(config.curriculum, (done - 1) * _samples(config)) if done else 0
+
+
+def _samples(config: Config) -> int:
+    """Env steps per iteration."""
+    return int(config.num_envs) * algorithm_needs(config).unroll
 
 
 def plateau(config: Config, folder: RunDir, done: int) -> EarlyStop | None:
     """The run's early stopping, told of the first `done` iterations; None where it has none."""
-    begins = [getattr(config.joystick, stretch).iteration for stretch in STRETCHES]
-    # of iteration 800 a state says 800 when it begins: it is the 801st
-    turns = [iteration + 1 for iteration in begins if iteration]
+    # the iteration that begins at a stage's env steps, or past them, is the first of the stage
+    turns = [-(-stage.env_steps // _samples(config)) + 1 for stage in config.curriculum]
     rule = parse_early_stop(config.early_stop)
     if rule is None:
         return None

@@ -11,10 +11,8 @@ import jax
 
 from jaxrl_hw.checkpointing.checkpoint import Checkpoints
 from jaxrl_hw.checkpointing.run_dir import RunDir
-from jaxrl_hw.config import validation
 from jaxrl_hw.config.factory import make_algorithm, make_env
-from jaxrl_hw.config.presets import preset_config
-from jaxrl_hw.config.saved import read_settings
+from jaxrl_hw.config.saved import config_from, read_settings
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.errors import UserError
@@ -66,8 +64,7 @@ def saved_config(folder: str | Path) -> Config:
     saved = read_settings(run)
     if saved is None:
         raise UserError(f"no run in {run.path}: it has no config.json; train one first")
-    base = preset_config(str(saved.get("robot", "g1")))
-    return replace(validation.from_dict(saved, base, str(run.config_json)), run_dir=str(run.path))
+    return replace(config_from(saved, str(run.config_json)), run_dir=str(run.path))
 
 
 def saved_num_envs(source: Path) -> int | None:

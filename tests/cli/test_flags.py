@@ -25,70 +25,71 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("argv", "message"),
+    ("argv", "named"),
     [
-        (["--num-envs", "0"], '--num-envs must be "auto" or a whole number of at least 1, got "0"'),
-        (["--num-envs", "-5"], "--num-envs"),
-        (["--num-envs=-5"], 'got "-5"'),
-        (["--num-envs", "abc"], 'got "abc"'),
-        (["--num-envs", "1000000000"], "at most"),
+        (["--num-envs", "0"], ["--num-envs", '"auto"', '"0"']),
+        (["--num-envs", "-5"], ["--num-envs"]),
+        (["--num-envs=-5"], ["--num-envs", '"-5"']),
+        (["--num-envs", "abc"], ["--num-envs", '"abc"']),
+        (["--num-envs", "1000000000"], ["--num-envs", "1000000000"]),
+        (["--num-envs", "7", "--ppo.unroll", "5"], ["35"]),
+        (["--robot", "g11"], ['"g11"', "cartpole, g1, g1_12dof, go1", '"g1"?']),
+        (["--task", "joystik"], ['"joystik"', '"joystick"?']),
+        (["--preset", "fastest"], ['"fastest"', "best, fast, optimized"]),
+        (["--algo", "sac"], ['"sac"', "ppo"]),
+        (["--physics", "warp"], ['"warp"', "auto, mjx, native"]),
+        (["--precision", "float16"], ['"float16"', '"bfloat16"?']),
+        (["--ppo.symmetry", "both"], ['ppo symmetry "both"', "augment, loss, none"]),
+        (["--iteration", "5"], ['"--iteration"', '"--iterations"?']),
+        (["--ppo.gama", "0.9"], ['"--ppo.gama"', '"--ppo.gamma"?']),
+        (["--ppo.gamma", "1.5"], ["--ppo.gamma", "0", "1", "1.5"]),
+        (["--ppo.gamma", "much"], ["--ppo.gamma", '"much"']),
+        (["--ppo.lr-min", "0.1"], ["--ppo.lr-min 0.1", "--ppo.lr-max 0.002"]),
+        (["--iterations", "0"], ["--iterations", "1", "0"]),
+        (["--iterations", "many"], ["--iterations", '"many"']),
+        (["--time-limit", "soon"], ["--time-limit", "85m", '"soon"']),
+        (["--mem-fraction", "80"], ["--mem-fraction", "0.95", "80", "0.8?"]),
+        (["--net.policy"], ["--net.policy"]),
+        (["--net.policy", "64", "0"], ["--net.policy", "64 0"]),
+        (["--joystick.zero-command", "2"], ["--joystick.zero-command", "1", "2"]),
+        (["--joystick.noise", "-0.1"], ["--joystick.noise", "-0.1"]),
+        (["--joystick.vx", "1"], ["--joystick.vx", '"1"']),
+        (["--joystick.reward.slip", "nan"], ["--joystick.reward.slip", "nan"]),
+        (["--joystick.friction", "0", "1"], ["--joystick.friction", "0.0 1.0"]),
+        (["--timestep", "0.003"], ["--timestep", "0.02 s", "0.003"]),
+        (["--cartpole.pole-mass", "1.1", "0.9"], ["--cartpole.pole-mass", "1.1 0.9"]),
+        (["fast"], ['"fast"']),
+        (["--config", "nowhere.json"], ["--config nowhere.json"]),
+        (["--seed"], ["--seed"]),
+        (["--early-stop", "300"], ["--early-stop", '"300"']),
+        (["--early-stop", "patience=2,patience=3"], ["--early-stop", "patience"]),
+        (["--early-stop", "min-delta=1"], ["--early-stop", "patience"]),
+        (["--early-stop", "patience=0"], ["patience", "1"]),
+        (["--early-stop", "patience=9,min-delta=nan"], ["min-delta", "nan"]),
+        (["--ppo.guide", "True"], ['"--ppo.guide"', '"--ppo.motion-prior"']),
+        (["--joystick.standing-clock=0"], ['"--joystick.standing-phase"']),
+        (["--joystick.last.fall", "-9"], ['"--joystick.last.fall"', '"--curriculum"']),
+        (["--curriculum", "soon"], ["--curriculum", '"soon"']),
+        (["--curriculum", "1M:"], ["--curriculum", '"1M:"']),
+        (["--curriculum", "x: cartpole.start-angle=1"], ["--curriculum", '"x"']),
+        (["--curriculum", "1M: cartpole.start-angel=1"], ['"cartpole.start_angle"?']),
+        (["--curriculum", "1M: ppo.gamma=0.9"], ['"ppo.gamma"', "cartpole.pole_mass"]),
+        (["--curriculum", "1M: cartpole.start-angle=far"], ['"cartpole.start_angle"', "'far'"]),
+        (["--curriculum", "1M: cartpole.pole-mass=2,1"], ["cartpole.pole_mass", "2.0 1.0"]),
+        (["--curriculum", "1M: cartpole.pole-mass=0,1"], ["cartpole.pole_mass", "0.0 1.0"]),
         (
-            ["--num-envs", "7", "--ppo.unroll", "5"],
-            "= 35 samples do not divide into 2 minib",
+            ["--curriculum", "2M: cartpole.start-angle=1", "1M: cartpole.start-angle=2"],
+            ["--curriculum", "1000000", "2000000"],
         ),
-        (["--robot", "g11"], 'unknown robot "g11": known are cartpole, g1, g1_12dof, go1; did you'),
-        (["--task", "joystik"], 'unknown task "joystik"'),
-        (["--preset", "fastest"], 'unknown preset "fastest"'),
-        (["--algo", "sac"], "ppo"),
-        (["--physics", "warp"], 'unknown physics "warp": known are auto, mjx, native'),
-        (["--precision", "float16"], 'unknown precision "float16"'),
-        (["--iteration", "5"], 'unknown flag "--iteration"; did you mean "--iterations"?'),
-        (["--ppo.gama", "0.9"], 'did you mean "--ppo.gamma"?'),
-        (["--ppo.gamma", "1.5"], "--ppo.gamma must be from 0 to 1.0, got 1.5"),
-        (["--ppo.gamma", "much"], '--ppo.gamma takes a number, got "much"'),
-        (["--iterations", "0"], "--iterations must be at least 1, got 0"),
-        (["--iterations", "many"], '--iterations takes a whole number, got "many"'),
-        (["--time-limit", "soon"], "--time-limit must be like 85m, 2h, 300s or 1h30m"),
-        (["--mem-fraction", "80"], '--mem-fraction must be "auto" or a number from 0.05 to 0.95'),
-        (
-            ["--joystick.later.zero-command", "2"],
-            "--joystick.later.zero-command must be from 0 to 1",
-        ),
-        (
-            ["--joystick.later.iteration", "500", "--joystick.finish.iteration", "400"],
-            "--joystick.finish.iteration 400 must not be below --joystick.later.iteration 500",
-        ),
-        (["--joystick.later.iteration", "-1"], "--joystick.later.iteration must be at least 0"),
-        (
-            ["--joystick.later.iteration", "500", "--joystick.last.iteration", "400"],
-            "--joystick.last.iteration 400 must not be below --joystick.later.iteration 500",
-        ),
-        (
-            ["--joystick.last.standing-phase-speed", "-0.1"],
-            "--joystick.last.standing-phase-speed must be at least 0",
-        ),
-        (
-            ["--joystick.later.walking-power", "nan"],
-            "--joystick.later.walking-power must be a finite number",
-        ),
-        (["--timestep", "0.003"], "--timestep must divide the control step of 0.02 s, got 0.003"),
-        (["--cartpole.pole-mass", "1.1", "0.9"], "must be a range, low first"),
-        (["fast"], 'unexpected argument "fast"'),
-        (["--config", "nowhere.json"], "--config nowhere.json cannot be read"),
-        (["--seed"], "--seed"),
-        (["--early-stop", "300"], 'like patience=300,min-delta=0.5; got "300"'),
-        (["--early-stop", "patience=2,patience=3"], "--early-stop takes patience=ITERATIONS"),
-        (["--early-stop", "min-delta=1"], "--early-stop takes patience=ITERATIONS"),
-        (["--early-stop", "patience=0"], "a patience of at least 1"),
-        (["--early-stop", "patience=9,min-delta=nan"], "a min-delta of at least 0"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_one_line_before_anything_is_made(
-    argv: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    argv: list[str], named: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
     assert main([*SMALL, "--run-dir", str(folder), *argv]) == 2
-    assert message in one_line(capsys)
+    line = one_line(capsys)
+    assert [word for word in named if word not in line] == []
     assert not (folder / "metrics.jsonl").exists()
     assert not (folder / "config.json").exists()
 
@@ -99,7 +100,9 @@ def test_a_run_folder_that_is_a_file_is_refused(
     path = tmp_path / "notes.txt"
     path.write_text("mine")
     assert main([*SMALL, "--run-dir", str(path)]) == 2
-    assert "--run-dir must be a folder" in one_line(capsys)
+    line = one_line(capsys)
+    assert "--run-dir" in line
+    assert str(path) in line
     assert path.read_text() == "mine"
 
 
@@ -109,7 +112,8 @@ def test_bad_input_is_told_by_the_process_at_once_and_as_one_line(
     code, out, err = train_process("--robot", "g2")
     assert code == 2
     assert out == ""
-    assert err.startswith('error: unknown robot "g2"')
+    assert err.startswith("error: ")
+    assert '"g2"' in err
     assert err.count("\n") == 1
 
 
@@ -149,24 +153,31 @@ def test_a_config_file_sets_and_flags_win(suffix: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "named"),
     [
-        ('{"ppo": {"gama": 0.9}}', 'unknown setting "ppo.gama"; did you mean "gamma"?'),
-        ('{"iterations": "many"}', '"iterations" must be int'),
-        ('{"ppo": 3}', '"ppo" must hold settings'),
-        ("[1, 2]", "must hold settings by name"),
-        ('{"ppo": {', "is not valid JSON or YAML"),
+        ('{"ppo": {"gama": 0.9}}', ['"ppo.gama"', '"ppo.gamma"?']),
+        ('{"iterations": "many"}', ['"iterations"', "'many'"]),
+        ('{"ppo": 3}', ['"ppo"', "3"]),
+        ('{"ppo": {"lr_schedule": "slow"}}', ['"slow"', "adaptive, fixed"]),
+        ('{"net": {"policy": 64}}', ['"net.policy"', "64"]),
+        ("[1, 2]", ["list"]),
+        ('{"ppo": {', ["JSON"]),
+        ('{"ppo": {"value_first": 5}}', ['"ppo.value_first"', '"ppo.critic_warmup"']),
+        ('{"joystick": {"later": {"iteration": 5}}}', ["joystick.later", '"curriculum"']),
+        ('{"joystick": {"ease_in": 5}}', ['"joystick.ease_in"']),
+        ('{"curriculum": 5}', ['"curriculum"', "5"]),
+        ('{"curriculum": [{"settings": {}}]}', ['"env_steps"']),
+        ('{"curriculum": [{"env_steps": -1, "settings": {}}]}', ['"env_steps"', "-1"]),
     ],
 )
 def test_a_faulty_config_file_is_named_with_its_fault(
-    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str, named: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "mine.json"
     path.write_text(text)
     assert main(["--robot", "cartpole", "--config", str(path), "--run-dir", str(tmp_path)]) == 2
     line = one_line(capsys)
-    assert message in line
-    assert "mine.json" in line
+    assert [word for word in [*named, "mine.json"] if word not in line] == []
 
 
 def test_flags_are_read_with_hyphens_or_underscores(tmp_path: Path) -> None:

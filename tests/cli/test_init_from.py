@@ -14,7 +14,6 @@ import pytest
 
 from jaxrl_hw import Run, fit, load_run, make_algorithm, make_env
 from jaxrl_hw.cli.flags import parse
-from jaxrl_hw.envs.tasks.joystick.settings import STRETCHES
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.policies.from_state import params_of, portable
 from jaxrl_hw.policies.io import save_policy
@@ -149,25 +148,25 @@ def test_networks_are_the_policys_own_unless_told_otherwise(npz, source, tmp_pat
     assert parse([*SMALL, *rest, "--config", str(file)]).net.policy == (24,)
 
 
-def test_it_is_asked_for_what_the_policys_training_had_come_to(policy, tmp_path):
+def test_the_curriculum_goes_on_where_the_policys_training_was(policy, tmp_path):
     rest = ["--robot", "g1_12dof", "--run-dir", str(tmp_path / "new")]
 
     def begins(*told: str) -> list[int]:
-        joystick = parse([*rest, *told]).joystick
-        return [getattr(joystick, name).iteration for name in STRETCHES]
+        return [stage.env_steps for stage in parse([*rest, *told]).curriculum]
 
     scratch = begins()
-    assert min(scratch) > 1
-    assert begins("--init-from", "zoo:g1_12dof") == [1] * len(scratch)
+    assert scratch == [800 * 6144, 1800 * 6144, 3000 * 6144]
+    assert begins("--init-from", "zoo:g1_12dof") == [1, 1, 1], "begun before its first iteration"
     path = tmp_path / "half.npz"
     half = open_policy("zoo:g1_12dof")
-    save_policy(replace(half, meta={**half.meta, "iteration": scratch[0] + 10}), path)
+    done = scratch[0] + 10
+    save_policy(replace(half, meta={**half.meta, "env_steps": done}), path)
     told = ["--init-from", str(path)]
-    assert begins(*told) == [1, *(it - scratch[0] - 10 for it in scratch[1:])]
-    assert begins(*told, "--joystick.finish.iteration", "5000")[-1] == 5000
-    off = ["--robot", "cartpole", "--init-from", str(path)]
+    assert begins(*told) == [1, scratch[1] - done, scratch[2] - done]
+    assert begins(*told, "--curriculum", "5M: joystick.noise=0.3") == [5_000_000]
+    assert begins(*told, "--curriculum", "none") == []
     save_policy(policy, path)
-    assert begins(*off) == [0] * len(scratch)
+    assert begins("--robot", "cartpole", "--init-from", str(path)) == []
 
 
 def test_a_policy_waits_for_a_value_network_that_is_new(policy, npz, tmp_path):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jaxrl_hw.cli.flags import parse
+from jaxrl_hw.config.migrations import as_now
 from jaxrl_hw.config.presets import preset_config
-from jaxrl_hw.envs.tasks.joystick.settings import STRETCHES
+from jaxrl_hw.config.validation import to_dict
 from jaxrl_hw.policies.from_state import portable
 from jaxrl_hw.policies.io import load_policy, save_policy
 from jaxrl_hw.policies.sources import config_of
@@ -25,7 +26,7 @@ GOLDEN = Path(__file__).parents[1] / "golden/format-2"
 
 @pytest.fixture
 def older(tmp_path: Path) -> Path:
-    """A run of a version that could ease in and knew no pause of the clock."""
+    """A run of a version that could ease in and knew no phase mask."""
     return Path(shutil.copytree(GOLDEN, tmp_path / "run"))
 
 
@@ -63,29 +64,91 @@ def test_a_setting_that_was_at_work_is_not_left_out_in_silence(
     assert main([*told(older), "--iterations", "4"]) == 0, "it is the run's no more"
 
 
+def as_saved(tmp_path: Path, config: dict[str, Any]) -> Path:
+    """A run's folder with these settings and some checkpoint."""
+    (tmp_path / "config.json").write_text(json.dumps({"format": 1, "config": config}))
+    shutil.copytree(GOLDEN / "checkpoints", tmp_path / "checkpoints")
+    return tmp_path
+
+
+def before_curricula(**changes: Any) -> dict[str, Any]:
+    """A g1_12dof run's settings of the last version that had stages by iteration."""
+    config = to_dict(preset_config("g1_12dof"))
+    del config["curriculum"]
+    config["joystick"] |= {"later": LATER, "last": LAST, "finish": FINISH}
+    return {**config, **changes}
+
+
+LATER = {
+    **{"iteration": 800, "zero_command": 0.25, "recovery_speed": 0.4, "yaw_rate": 2.0},
+    **{"walking_power": -0.01, "landing": -5.0, "fall": -5.0},
+}
+LAST = LATER | {
+    **{"iteration": 1800, "zero_command": 0.45, "recovery_speed": 0.45, "velocity_fine": 2.2},
+    **{"standing_clock_speed": 0.45, "walking_power": -0.03, "fall": -15.0},
+}
+FINISH = LAST | {
+    **{"iteration": 3000, "recovery_speed": 0.35, "standing_clock_speed": 0.35},
+    **{"walking_power": -0.018, "velocity_fine": 2.7, "push_interval_s": 2.5, "foot_height": 1.5},
+}
+
+
 def test_a_run_from_before_a_setting_goes_on_as_it_was(tmp_path: Path) -> None:
-    """Its bodies collided and its policy saw the clock, whatever the preset has come to be."""
+    """Its bodies collided and its policy saw the phase, whatever the preset has come to be."""
     now = preset_config("g1_12dof")
     assert (now.joystick.self_collision, now.joystick.standing_phase) == (False, 0.25)
-    joystick = asdict(now.joystick)
+    config = to_dict(now)
+    del config["curriculum"]
     since = ("self_collision", "standing_phase", "swing_exponent", "recovery_speed")
-    for name in (*since, "standing_phase_speed", "recovery_after_s", *STRETCHES):
-        del joystick[name]
+    for name in (*since, "standing_phase_speed", "recovery_after_s"):
+        del config["joystick"][name]
     for name in ("velocity_fine", "landing", "walking_power"):
-        del joystick["reward"][name]
-    record = {"format": 1, "config": {**asdict(now), "joystick": joystick}}
-    (tmp_path / "config.json").write_text(json.dumps(record))
-    shutil.copytree(GOLDEN / "checkpoints", tmp_path / "checkpoints")
-    for argv in (["--run-dir", str(tmp_path)], ["--config", str(tmp_path / "config.json")]):
-        config = parse(["--robot", "g1_12dof", *argv])
-        assert config.joystick.self_collision
-        assert config.joystick.standing_phase == 1.0
-        assert config.joystick.swing_exponent == 1.0
-        assert config.joystick.recovery_speed == config.joystick.reward.velocity_fine == 0.0
-        assert config.joystick.recovery_after_s == 2.0, "a constant before it was a setting"
-        assert config.joystick.standing_phase_speed == 0.0
-        begins = {getattr(config.joystick, stretch).iteration for stretch in STRETCHES}
-        assert begins == {0}
+        del config["joystick"]["reward"][name]
+    folder = as_saved(tmp_path, config)
+    for argv in (["--run-dir", str(folder)], ["--config", str(folder / "config.json")]):
+        found = parse(["--robot", "g1_12dof", *argv])
+        assert found.joystick.self_collision
+        assert found.joystick.standing_phase == 1.0
+        assert found.joystick.swing_exponent == 1.0
+        assert found.joystick.recovery_speed == found.joystick.reward.velocity_fine == 0.0
+        assert found.joystick.recovery_after_s == 2.0, "a constant before it was a setting"
+        assert found.joystick.standing_phase_speed == 0.0
+        assert found.curriculum == ()
+
+
+def test_stages_by_iteration_are_the_same_curriculum(tmp_path: Path) -> None:
+    """256 environments and 24 steps, as in the preset: 6,144 samples per iteration."""
+    folder = as_saved(tmp_path, before_curricula(num_envs=256))
+    assert parse(["--robot", "g1_12dof", "--run-dir", str(folder)]).curriculum == (
+        preset_config("g1_12dof").curriculum
+    )
+
+
+def test_iterations_are_those_of_the_run(tmp_path: Path) -> None:
+    """Past ones as metrics.jsonl has them, later ones at the size that the run has now."""
+    folder = as_saved(tmp_path, before_curricula(num_envs=100))
+    rows = [{"iteration": i, "env_steps": 5000 * i} for i in range(1, 1001)]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    stages = parse(["--robot", "g1_12dof", "--run-dir", str(folder)]).curriculum
+    begins = [stage.env_steps for stage in stages]
+    assert begins == [800 * 5000, 1000 * 5000 + 800 * 2400, 1000 * 5000 + 2000 * 2400]
+
+
+def test_a_stage_that_never_began_is_none() -> None:
+    config = before_curricula(num_envs="auto")
+    config["joystick"]["later"] = {**LATER, "iteration": 0}
+    del config["joystick"]["finish"]
+    (stage,) = as_now(config)["curriculum"]
+    assert stage["env_steps"] == 1800 * 256 * 24
+    assert stage["settings"]["joystick.reward.landing"] == -5.0, "the last one comes on its own"
+
+
+def test_the_command_line_continues_a_run_with_old_names(older: Path) -> None:
+    """Its ppo.guide is today's ppo.motion_prior."""
+    assert config_in(older)["ppo"]["guide"]
+    assert main(told(older)) == 0
+    assert config_in(older)["ppo"]["motion_prior"]
+    assert "guide" not in config_in(older)["ppo"]
 
 
 def test_a_policy_file_with_a_setting_that_is_gone_is_opened(
@@ -100,9 +163,3 @@ def test_a_policy_file_with_a_setting_that_is_gone_is_opened(
     path = tmp_path / "older.npz"
     save_policy(replace(policy, meta={**policy.meta, "config": older}), path)
     assert config_of(load_policy(path), str(path)) == config_of(policy, "now.npz")
-
-
-def test_by_hand_it_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "mine.json").write_text('{"joystick": {"ease_in": 5}}')
-    assert main(["--robot", "g1_12dof", "--config", str(tmp_path / "mine.json")]) == 2
-    assert "ease_in" in capsys.readouterr().err

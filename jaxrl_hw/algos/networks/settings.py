@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
+
+from jaxrl_hw.types import setting
 
 
 @dataclass(frozen=True)
 class NetConfig:
     """Policy and value networks: plain multilayer perceptrons."""
 
-    policy: tuple[int, ...] = (512, 256, 128)
+    policy: tuple[int, ...] = setting((512, 256, 128), at_least=1)
     """Widths of the policy's hidden layers."""
-    value: tuple[int, ...] = (512, 256, 128)
+    value: tuple[int, ...] = setting((512, 256, 128), at_least=1)
     """Widths of the value network's hidden layers."""
-    activation: str = "elu"
-    """elu, relu, silu (swish) or tanh."""
-    init_std: float = 0.8
+    activation: Literal["elu", "relu", "silu", "tanh"] = setting("elu")
+    """Activation function of the hidden layers; silu is also called swish."""
+    init_std: float = setting(0.8, at_least=1e-3)
     """Standard deviation of the Gaussian policy at the start, in units of action."""
 
 

@@ -1,12 +1,16 @@
-"""Tasks: what a robot sees, what it is rewarded for, when an episode ends, what varies.
+"""Tasks: what a robot sees, how it is rewarded, when an episode ends, what is randomized.
 
-Naming tasks here imports neither jax nor mujoco; making one does.
+A task of the package is a folder with settings.py (its ENTRY) and task.py (its `make`). Naming and
+checking tasks imports neither jax nor mujoco; making one does.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxrl_hw.errors import UserError, unknown
@@ -17,60 +21,103 @@ if TYPE_CHECKING:
 TaskMaker = Callable[[Any, Any, Any], "Task"]
 """(the task's settings, RobotSpec, compiled MjModel) -> Task"""
 
-_REGISTERED: dict[str, TaskMaker] = {}
+
+@dataclass(frozen=True)
+class TaskEntry:
+    """What is known of a task before it is made."""
+
+    name: str
+    """Also its group of settings in `Config`."""
+    settings: type | None = None
+    """A frozen dataclass with a default for every field, or None where it has no settings."""
+    suits: Callable[[Any], bool] = lambda robot: True
+    """Whether a RobotSpec can do it."""
+    sizes: Callable[[Any], tuple[int, int, int]] | None = None
+    """RobotSpec -> what `task_sizes` gives."""
+    make: TaskMaker | None = None
+    """None: the function `make` of the module `envs.tasks.NAME.task`."""
 
 
-def _shipped(name: str) -> TaskMaker:
-    def make(settings: Any, robot: Any, model: Any) -> Task:
-        module = importlib.import_module(f"{__name__}.{name}.task")
-        task: Task = module.make(settings, robot, model)
-        return task
-
-    return make
+_REGISTERED: dict[str, TaskEntry] = {}
 
 
-_SHIPPED = {name: _shipped(name) for name in ("cartpole", "joystick")}
+@cache
+def _shipped() -> dict[str, TaskEntry]:
+    folders = sorted(path.parent.name for path in Path(__file__).parent.glob("*/settings.py"))
+    return {name: importlib.import_module(f"{__name__}.{name}.settings").ENTRY for name in folders}
 
 
 def task_names() -> tuple[str, ...]:
-    """Names that `make_task` knows, sorted."""
-    return tuple(sorted({*_SHIPPED, *_REGISTERED}))
+    """Names of all tasks, sorted."""
+    return tuple(sorted({*_shipped(), *_REGISTERED}))
+
+
+def task_entry(name: str) -> TaskEntry:
+    """The task of that name.
+
+    Raises:
+      UserError: there is none; the message lists those there are and the nearest one.
+    """
+    entry = _REGISTERED.get(name) or _shipped().get(name)
+    if entry is None:
+        raise unknown("task", name, task_names())
+    return entry
 
 
 def make_task(name: str, settings: Any, robot: Any, model: Any) -> Task:
     """The task of that name for a robot.
 
+    Args:
+      name: of the task.
+      settings: of its settings class; None takes the class's defaults.
+      robot: a RobotSpec.
+      model: its compiled MjModel.
+
     Raises:
       UserError: unknown task, or a model that the task cannot use.
     """
-    maker = _REGISTERED.get(name) or _SHIPPED.get(name)
-    if maker is None:
-        raise unknown("task", name, task_names())
-    return maker(settings, robot, model)
+    entry = task_entry(name)
+    if settings is None and entry.settings is not None:
+        settings = entry.settings()
+    make = entry.make or importlib.import_module(f"{__name__}.{name}.task").make
+    task: Task = make(settings, robot, model)
+    return task
 
 
 def task_sizes(name: str, robot: Any) -> tuple[int, int, int]:
     """Numbers in the policy's observation, in the critic's, and in one environment's state.
 
-    Each shipped task's settings module works them out from the RobotSpec; a registered task is
-    estimated as a joystick task.
+    Those of a task that does not say are estimated as a joystick task's.
+
+    Raises:
+      UserError: unknown task.
     """
-    known = name if name in _SHIPPED else "joystick"
-    sizes: tuple[int, int, int] = importlib.import_module(f"{__name__}.{known}.settings").sizes(
-        robot
-    )
-    return sizes
+    sizes = task_entry(name).sizes or _shipped()["joystick"].sizes
+    assert sizes is not None
+    return sizes(robot)
 
 
-def register_task(name: str, make: TaskMaker) -> None:
-    """Make a task of your own known by its name, to `fit`, `evaluate` and every other function.
+def register_task(name: str, make: TaskMaker, settings: type | None = None) -> None:
+    """Make a task of your own known by its name to every function and command.
 
     Registering the same function again does nothing, so a notebook cell can be run twice.
 
+    Args:
+      name: with settings of its own an identifier: they become the group of that name in
+        config.json, and flags such as `--NAME.height`.
+      make: (settings, RobotSpec, compiled MjModel) -> Task.
+      settings: a frozen dataclass with a default for every field (`jaxrl_hw.types.setting` gives
+        bounds and units).
+
     Raises:
-      UserError: another task has that name already.
+      UserError: another task has that name already, or it is no identifier.
     """
-    if name in _SHIPPED or _REGISTERED.get(name, make) is not make:
+    if settings is not None and not name.isidentifier():
+        raise UserError(
+            f'a task with settings needs an identifier as its name, got "{name}"; try my_task'
+        )
+    known = _REGISTERED.get(name)
+    if name in _shipped() or (known is not None and known.make is not make):
         taken = ", ".join(task_names())
         raise UserError(f'task "{name}" exists already: give yours another name (taken: {taken})')
-    _REGISTERED[name] = make
+    _REGISTERED[name] = TaskEntry(name, settings, make=make)

@@ -5,21 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from jaxrl_hw.envs.tasks import TaskEntry
+from jaxrl_hw.types import setting
+
 
 @dataclass(frozen=True)
 class CartpoleConfig:
     """Swing a pole up and balance it, from random starts."""
 
-    episode_s: float = 10.0
-    """Time limit of an episode, s (a truncation)."""
-    start_angle: float = 0.3
-    """Largest offset of the pole from hanging, rad."""
-    randomize: bool = True
+    episode_s: float = setting(10.0, unit="s", at_least=0.1)
+    """Time limit of an episode (a truncation)."""
+    start_angle: float = setting(0.3, unit="rad", stage=True)
+    """Largest offset of the pole from hanging."""
+    randomize: bool = setting(True)
     """Randomize the pole's mass and the start state."""
-    pole_mass: tuple[float, float] = (0.9, 1.1)
+    pole_mass: tuple[float, float] = setting((0.9, 1.1), above=0.0, stage=True)
     """Factor on the pole's mass, uniform."""
 
 
 def sizes(robot: Any) -> tuple[int, int, int]:
     """Numbers in the policy's observation, in the critic's, and in one environment's state."""
     return 5, 5, 40
+
+
+ENTRY = TaskEntry("cartpole", CartpoleConfig, lambda robot: not robot.feet, sizes)

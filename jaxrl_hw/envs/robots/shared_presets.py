@@ -1,0 +1,69 @@
+"""What the presets of several robots have in common: settings by dotted key, plain data.
+
+fast       a short goal: a first look, minutes on a laptop
+optimized  the default: what trains best per minute on the hardware most people have
+best       wide networks, longer rollouts, one epoch more and a long goal, ended early where the
+           return no longer grows: for an accelerator (`plan --gpu` says which it suits)
+
+Annealing takes nine tenths of a preset's usual goal.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_SMALL = {"net.policy": (256, 128), "net.value": (256, 128)}
+_WIDE = {"net.policy": (1024, 512, 256), "net.value": (1024, 512, 256)}
+
+ANY: dict[str, dict[str, Any]] = {
+    "all": {},
+    "fast": {"iterations": 600, "ppo.anneal": 540, **_SMALL},
+    "optimized": {"iterations": 1800, "ppo.anneal": 1620, **_SMALL},
+    "best": {
+        "iterations": 3600,
+        "ppo.anneal": 3240,
+        "early_stop": "patience=800,min-delta=0.5",
+        "ppo.unroll": 32,
+        "ppo.epochs": 5,
+        "ppo.minibatches": 8,
+        **_WIDE,
+    },
+}
+LEGGED: dict[str, dict[str, Any]] = {
+    **ANY,
+    # 0.1 to 0.3 N m of dry friction are lost among gains of 20 to 150 N m/rad
+    "all": {"joystick.dry_friction": False},
+}
+QUADRUPED: dict[str, dict[str, Any]] = {
+    **LEGGED,
+    # it stands by itself: less of the reward has to hold it to its trot
+    "all": {
+        **LEGGED["all"],
+        "joystick.crouch": 0.0,
+        "joystick.swing_height": 0.06,
+        "joystick.swing_fraction": 0.5,
+        "joystick.height_sigma": 0.004,
+        "joystick.velocity_sigma": 0.1,
+        "joystick.yaw_sigma": 0.1,
+        "joystick.zero_command": 0.12,
+        "joystick.push_speed": 1.0,
+        "joystick.torso_mass": (-0.5, 1.5),
+        "joystick.torso_offset": 0.02,
+        "joystick.reward.velocity_error": -3.0,
+        "joystick.reward.yaw_error": -1.5,
+        "joystick.reward.foot_height": 3.0,
+        "joystick.reward.foot_contact": 0.3,
+        "joystick.reward.power": -0.004,
+        "joystick.reward.action_rate": -0.02,
+        "joystick.reward.posture": -0.3,
+        "joystick.reward.base_height": -20.0,
+        "joystick.reward.roll_pitch_rate": -0.05,
+    },
+}
+
+
+def of_kind(task: str, feet: int) -> dict[str, dict[str, Any]]:
+    """The presets of a robot that has none of its own, by its task and its number of feet."""
+    if task != "joystick":
+        return ANY
+    return QUADRUPED if feet == 4 else LEGGED
