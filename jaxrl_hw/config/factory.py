@@ -5,6 +5,7 @@ from __future__ import annotations
 import mujoco
 
 from jaxrl_hw.algos.registry import algorithm_entry
+from jaxrl_hw.config.resolve import algorithm_needs as algorithm_needs
 from jaxrl_hw.config.resolve import robot_spec, stage_settings, task_name, task_settings
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs import tasks
@@ -14,7 +15,7 @@ from jaxrl_hw.envs.tasks.api import Task
 from jaxrl_hw.envs.vector import Env, make_vector_env
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware.detect import usable_cores
-from jaxrl_hw.types import Algorithm, Needs, Sizes
+from jaxrl_hw.types import Algorithm
 
 
 def make_task(config: Config) -> tuple[Task, Physics]:
@@ -64,13 +65,3 @@ def make_algorithm(config: Config, env: Env) -> Algorithm:
     """
     entry = algorithm_entry(config.algo)
     return entry.make(getattr(config, entry.name), config.net, env.spec, config.precision)
-
-
-def algorithm_needs(config: Config, sizes: Sizes | None = None) -> Needs:
-    """What the config's algorithm needs; without sizes its bytes are of no use.
-
-    Raises:
-      UserError: unknown algorithm.
-    """
-    entry = algorithm_entry(config.algo)
-    return entry.needs(getattr(config, entry.name), config.net, sizes or Sizes(0, 0, 0, False))

@@ -1,13 +1,16 @@
-"""What a config leaves to be worked out: its robot, its task, their settings, and its folder."""
+"""What follows from a config without loading jax: its robot, task, folder, algorithm's needs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+from jaxrl_hw.algos.registry import algorithm_entry
 from jaxrl_hw.config.fields import with_values
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.robots import RobotSpec, get_robot, robot_entry
+from jaxrl_hw.envs.tasks import task_sizes
+from jaxrl_hw.types import Needs, Sizes
 
 
 def task_name(config: Config) -> str:
@@ -39,6 +42,18 @@ def stage_settings(config: Config) -> tuple[tuple[int, Any], ...]:
         config = with_values(config, stage.settings)
         found.append((stage.env_steps, task_settings(config)))
     return tuple(found)
+
+
+def algorithm_needs(config: Config) -> Needs:
+    """What the config's algorithm needs of memory and of the batch.
+
+    Raises:
+      UserError: unknown algorithm.
+    """
+    entry, robot = algorithm_entry(config.algo), get_robot(config.robot)
+    obs, critic, _ = task_sizes(task_name(config), robot)
+    sizes = Sizes(obs, critic, len(robot.action_scale), robot.mirror is not None)
+    return entry.needs(getattr(config, entry.name), config.net, sizes)
 
 
 def run_folder(config: Config) -> Path:

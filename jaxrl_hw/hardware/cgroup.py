@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-_ROOT = Path("/")
+ROOT = Path("/")
 # cgroup v1 writes "no limit" as a page-rounded 2^63.
 _NO_LIMIT = 1 << 60
 
@@ -18,7 +18,7 @@ class MemoryLimit(NamedTuple):
     free: int
 
 
-def memory_limit(root: Path = _ROOT) -> MemoryLimit | None:
+def memory_limit(root: Path = ROOT) -> MemoryLimit | None:
     """The tightest memory limit on this process; None without one.
 
     `free` counts what the group has in use, less file cache that the kernel gives back on demand.
@@ -38,7 +38,7 @@ def memory_limit(root: Path = _ROOT) -> MemoryLimit | None:
     return min(found, key=lambda entry: entry.free, default=None)
 
 
-def cpu_quota(root: Path = _ROOT) -> float | None:
+def cpu_quota(root: Path = ROOT) -> float | None:
     """Processors' worth of time that this process may use; None without a limit."""
     quotas: list[float] = []
     for folder in _folders(root, "cpu"):

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jaxrl_hw.hardware import cgroup, nvidia
+from jaxrl_hw.loggers.formats import size
 
 _GPU_PLATFORMS = ("gpu", "cuda", "rocm")
-_CUDA_PLUGINS = ("jax_cuda13_plugin", "jax_cuda12_plugin")
+CUDA_PLUGINS = ("jax_cuda13_plugin", "jax_cuda12_plugin")
 
 
 @dataclass(frozen=True)
@@ -35,30 +36,42 @@ class Hardware:
     memory_source: str
     """Where the figures come from: memory_stats, nvml, nvidia-smi, psutil ..., unknown."""
     notes: tuple[str, ...] = ()
-    """What the user should know, a sentence each."""
+    """User messages, a sentence each."""
 
 
-def detect(environ: Mapping[str, str] = os.environ) -> Hardware:
+def detect(
+    environ: Mapping[str, str] = os.environ,
+    *,
+    plugins: tuple[str, ...] = CUDA_PLUGINS,
+    smi_timeout_s: float = nvidia.SMI_TIMEOUT_S,
+    root: Path = cgroup.ROOT,
+) -> Hardware:
     """The platform that JAX will choose, and its memory. Takes milliseconds; never raises.
 
-    JAX_PLATFORMS and CUDA_VISIBLE_DEVICES are honoured. A GPU counts where a driver reports one
-    and JAX's CUDA plugin is installed; where only one of the two is so, a note says it.
+    A GPU counts where a driver reports one and JAX's CUDA plugin is installed; where only one of
+    the two is so, a note says it.
+
+    Args:
+      environ: JAX_PLATFORMS and CUDA_VISIBLE_DEVICES are honoured.
+      plugins: modules, one of which makes JAX use a GPU.
+      smi_timeout_s: how long nvidia-smi may take.
+      root: of the file system in which control groups are looked up.
     """
     asked = [word.strip().lower() for word in environ.get("JAX_PLATFORMS", "").split(",")]
     asked = [word for word in asked if word]
-    notes: list[str] = []
+    cores, notes = usable_cores(root), []
     if not asked or asked[0] == "tpu":
         if _has_tpu(environ):
-            return Hardware("tpu", "TPU", 1, usable_cores(), None, None, "unknown")
+            return Hardware("tpu", "TPU", 1, cores, None, None, "unknown")
         if asked:
             notes.append("JAX_PLATFORMS asks for a TPU, but none was found")
     if not asked or any(word in _GPU_PLATFORMS for word in asked):
-        reading = nvidia.read_gpus(environ)
+        reading = nvidia.read_gpus(environ, smi_timeout_s)
         notes += reading.notes
-        if reading.gpus and _has_cuda_plugin():
-            return _gpu(reading, notes)
+        if reading.gpus and any(map(_installed, plugins)):
+            return _gpu(reading, cores, notes)
         notes += _gpu_notes(reading, asked)
-    return _cpu(notes)
+    return _cpu(notes, root)
 
 
 def refine(hardware: Hardware) -> Hardware:
@@ -79,7 +92,8 @@ def refine(hardware: Hardware) -> Hardware:
     kind = "gpu" if device.platform in _GPU_PLATFORMS else str(device.platform)
     if kind != hardware.platform:
         note = f"JAX runs on {kind}, not on the {hardware.platform} that was expected"
-        hardware = _after_surprise(kind, device.device_kind, hardware, note)
+        found = Hardware(kind, device.device_kind, 1, hardware.cores, None, None, "unknown")
+        hardware = replace(_cpu([]) if kind == "cpu" else found, notes=(*hardware.notes, note))
     if kind != "cpu":
         hardware = replace(hardware, name=device.device_kind, count=len(devices))
     limit, in_use = int(stats.get("bytes_limit") or 0), int(stats.get("bytes_in_use") or 0)
@@ -92,25 +106,18 @@ def refine(hardware: Hardware) -> Hardware:
     return replace(hardware, memory_total=total, memory_free=free, memory_source="memory_stats")
 
 
-def usable_cores() -> int:
+def usable_cores(root: Path = cgroup.ROOT) -> int:
     """CPU cores this process may use: affinity, bounded by the container's quota; at least 1."""
     if hasattr(os, "sched_getaffinity"):
         cores = len(os.sched_getaffinity(0))
     else:
         cores = os.cpu_count() or 1
-    quota = cgroup.cpu_quota()
-    return max(1, min(cores, int(quota + 0.5)) if quota is not None else cores)
-
-
-def _after_surprise(kind: str, name: str, hardware: Hardware, note: str) -> Hardware:
-    notes = [*hardware.notes, note]
-    if kind == "cpu":
-        return _cpu(notes)
-    return Hardware(kind, name, 1, hardware.cores, None, None, "unknown", tuple(notes))
+    quota = cgroup.cpu_quota(root)
+    return max(1, cores if quota is None else min(cores, int(quota + 0.5)))
 
 
 def _beside_others(free: int, in_use: int, stats: Mapping[str, int]) -> int:
-    """Bound the pool's promise by the driver's free memory: the pool may not have it yet."""
+    """Bound what the pool promises by what the card has free: the pool may not have it yet."""
     gpus = nvidia.read_gpus(os.environ).gpus
     on_card = gpus[0].memory_free if gpus else None
     if on_card is None or "pool_bytes" not in stats:
@@ -119,21 +126,13 @@ def _beside_others(free: int, in_use: int, stats: Mapping[str, int]) -> int:
     return min(free, held + on_card)
 
 
-def _gpu(reading: nvidia.Reading, notes: list[str]) -> Hardware:
-    first = reading.gpus[0]
-    source = reading.source if first.memory_free is not None else "unknown"
+def _gpu(reading: nvidia.Reading, cores: int, notes: list[str]) -> Hardware:
+    first, source, count = reading.gpus[0], reading.source, len(reading.gpus)
     if first.memory_free is None:
-        notes = [*notes, f"{reading.source} does not tell the memory of the {first.name}"]
-    return Hardware(
-        platform="gpu",
-        name=first.name,
-        count=len(reading.gpus),
-        cores=usable_cores(),
-        memory_total=first.memory_total,
-        memory_free=first.memory_free,
-        memory_source=source,
-        notes=tuple(notes),
-    )
+        notes = [*notes, f"{source} does not report the memory of the {first.name}"]
+        source = "unknown"
+    memory = first.memory_total, first.memory_free
+    return Hardware("gpu", first.name, count, cores, *memory, source, tuple(notes))
 
 
 def _gpu_notes(reading: nvidia.Reading, asked: list[str]) -> list[str]:
@@ -141,28 +140,28 @@ def _gpu_notes(reading: nvidia.Reading, asked: list[str]) -> list[str]:
         name = reading.gpus[0].name
         name = name if name.upper().startswith("NVIDIA") else f"NVIDIA {name}"
         fix = 'pip install "jaxrl_hw[cuda12]"'
-        return [f"an {name} is there but jax was installed without CUDA: {fix}"]
+        return [f"an {name} is here but jax was installed without CUDA: {fix}"]
     if asked and asked[0] in _GPU_PLATFORMS:
         return [f"JAX_PLATFORMS asks for {asked[0]}, but no usable GPU was found"]
     return []
 
 
-def _cpu(notes: list[str]) -> Hardware:
-    total, free, source = _main_memory()
-    return Hardware("cpu", _cpu_name(), 1, usable_cores(), total, free, source, tuple(notes))
+def _cpu(notes: list[str], root: Path = cgroup.ROOT) -> Hardware:
+    cores, memory = usable_cores(root), _main_memory(root)
+    return Hardware("cpu", _cpu_name(), 1, cores, *memory, tuple(notes))
 
 
-def _main_memory() -> tuple[int | None, int | None, str]:
+def _main_memory(root: Path) -> tuple[int | None, int | None, str]:
     try:
         import psutil
 
         memory = psutil.virtual_memory()
-        total, free, source = int(memory.total), int(memory.available), "psutil available"
     except Exception:  # psutil reads /proc files that containers may hide
         return None, None, "unknown"
-    group = cgroup.memory_limit()
+    total, free, source = int(memory.total), int(memory.available), "psutil available"
+    group = cgroup.memory_limit(root)
     if group is not None and group.limit < total:
-        source += f", cgroup limit {group.limit / 1e9:.1f} GB"
+        source += f", cgroup limit {size(group.limit)}"
         total, free = group.limit, min(free, group.free)
     return total, free, source
 
@@ -176,10 +175,6 @@ def _cpu_name() -> str:
     except OSError:
         pass
     return platform_module.processor() or platform_module.machine() or "unknown CPU"
-
-
-def _has_cuda_plugin() -> bool:
-    return any(_installed(name) for name in _CUDA_PLUGINS)
 
 
 def _has_tpu(environ: Mapping[str, str]) -> bool:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from jaxrl_hw.hardware import nvidia
 from jaxrl_hw.hardware.malloc import trim
 
-_STATUS = Path("/proc/self/status")
-_CLEAR_REFS = Path("/proc/self/clear_refs")
 # Asking the driver takes 1 to 200 ms; memory in a training loop changes far slower than this.
 _DRIVER_PERIOD_S = 10.0
 
 
 class MemoryUse(NamedTuple):
-    """Bytes in use now, and the most since the watch began; None where nobody knows."""
+    """Bytes in use now, and the most since the watch began; None where unknown."""
 
     in_use: int | None
     peak: int | None
@@ -48,7 +46,7 @@ class MemoryWatch:
             _reset_peak()
 
     def begin(self) -> None:
-        """The run begins: what the compiler held is given back, and counts for itself."""
+        """Begin the run: free what the compiler held, and let the peak start again."""
         if self._on_device:
             return
         self.compiling = self.read().peak
@@ -91,50 +89,25 @@ class MemoryWatch:
         return MemoryUse(in_use, self._seen, source)
 
     def _resident(self) -> MemoryUse:
-        for reader in _RESIDENT_READERS:
-            try:
-                in_use, peak = reader()
-            except (ImportError, OSError, ValueError, KeyError):
-                continue
-            self._seen = max(self._seen, in_use, peak)
-            return MemoryUse(in_use, self._seen, "resident")
-        return MemoryUse(None, None, "unknown")
+        in_use, peak = _resident_bytes()
+        self._seen = max(self._seen, in_use, peak)
+        return MemoryUse(in_use, self._seen, "resident")
 
 
 def _reset_peak() -> None:
     """Let Linux's high-water mark start again from what is resident now, where it allows that."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _resident_bytes() -> tuple[int, int]:
+    """Resident bytes of this process and their peak, by Linux; psutil has no peak elsewhere."""
     try:
-        _CLEAR_REFS.write_text("5")
-    except OSError:
-        return
+        lines = Path("/proc/self/status").read_text().splitlines()
+        fields = dict(line.split(":", 1) for line in lines)
+        in_use, peak = (1024 * int(fields[key].split()[0]) for key in ("VmRSS", "VmHWM"))
+    except (OSError, KeyError, ValueError):
+        import psutil
 
-
-def _from_status() -> tuple[int, int]:
-    fields = {}
-    for line in _STATUS.read_text().splitlines():
-        key, _, value = line.partition(":")
-        if key in ("VmRSS", "VmHWM"):
-            fields[key] = int(value.split()[0]) * 1024
-    return fields["VmRSS"], fields["VmHWM"]
-
-
-def _from_psutil() -> tuple[int, int]:
-    import psutil
-
-    info = psutil.Process().memory_info()
-    return int(info.rss), int(getattr(info, "peak_wset", info.rss))  # peak_wset: Windows
-
-
-def _from_resource() -> tuple[int, int]:
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    peak *= 1 if sys.platform == "darwin" else 1024  # macOS counts bytes
-    return peak, peak
-
-
-_RESIDENT_READERS: tuple[Callable[[], tuple[int, int]], ...] = (
-    _from_status,
-    _from_psutil,
-    _from_resource,
-)
+        in_use = peak = int(psutil.Process().memory_info().rss)
+    return in_use, peak

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs as the driver reports them: through NVML, else through nvidia-smi.
+"""NVIDIA GPUs by the driver: through NVML, else through nvidia-smi.
 
 Drivers hang, answer rubbish or lack whole functions (WSL, Jetson, containers), so every reading
 may be unknown and nothing here raises.
@@ -19,7 +19,7 @@ _MIB = 1 << 20
 
 
 class Gpu(NamedTuple):
-    """One GPU; memory in bytes, None where the driver does not tell."""
+    """One GPU; memory in bytes, None where the driver does not report it."""
 
     ordinal: int
     uuid: str
@@ -36,14 +36,14 @@ class Reading(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_gpus(environ: Mapping[str, str]) -> Reading:
+def read_gpus(environ: Mapping[str, str], smi_timeout_s: float = SMI_TIMEOUT_S) -> Reading:
     """All GPUs that CUDA_VISIBLE_DEVICES leaves visible, in CUDA's order. Never raises."""
     reading = read_nvml(environ)
-    return reading if reading.source == "nvml" else read_smi(environ)
+    return reading if reading.source == "nvml" else read_smi(environ, smi_timeout_s)
 
 
 def read_nvml(environ: Mapping[str, str]) -> Reading:
-    """The same as NVML tells it; with source "unknown" and the reason where it cannot be asked."""
+    """The same from NVML; with source "unknown" and the reason where that fails."""
     try:
         with _nvml() as nvml:
             return Reading(_visible_nvml(nvml, environ.get("CUDA_VISIBLE_DEVICES")), "nvml", ())
@@ -51,9 +51,9 @@ def read_nvml(environ: Mapping[str, str]) -> Reading:
         return Reading((), "unknown", (str(error) or type(error).__name__,))
 
 
-def read_smi(environ: Mapping[str, str]) -> Reading:
-    """The same as nvidia-smi tells it, with what went wrong; it may take SMI_TIMEOUT_S."""
-    gpus, notes = _smi(environ)
+def read_smi(environ: Mapping[str, str], timeout_s: float = SMI_TIMEOUT_S) -> Reading:
+    """The same from nvidia-smi, with what went wrong; it may take `timeout_s`."""
+    gpus, notes = _smi(environ, timeout_s)
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     return Reading(_select(gpus, visible), "nvidia-smi" if gpus else "unknown", notes)
 
@@ -122,16 +122,15 @@ def _is_named(gpu: Gpu, token: str) -> bool:
     return token.startswith("GPU-") and gpu.uuid.startswith(token)
 
 
-def _smi(environ: Mapping[str, str]) -> tuple[tuple[Gpu, ...], tuple[str, ...]]:
+def _smi(environ: Mapping[str, str], timeout_s: float) -> tuple[tuple[Gpu, ...], tuple[str, ...]]:
     program = shutil.which("nvidia-smi", path=environ.get("PATH"))
     if program is None:
         return (), ()
     query = "--query-gpu=index,uuid,name,memory.total,memory.free"
-    command = [program, query, "--format=csv,noheader,nounits"]
     try:
         # Its own process group: a hung nvidia-smi may have children that hold the pipe open.
         process = subprocess.Popen(
-            command,
+            [program, query, "--format=csv,noheader,nounits"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -141,10 +140,10 @@ def _smi(environ: Mapping[str, str]) -> tuple[tuple[Gpu, ...], tuple[str, ...]]:
     except OSError as error:
         return (), (f"nvidia-smi could not be started ({error.strerror}): ignored",)
     try:
-        output, _ = process.communicate(timeout=SMI_TIMEOUT_S)
+        output, _ = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
         _kill_group(process)
-        return (), (f"nvidia-smi gave no answer within {SMI_TIMEOUT_S:.0f} s: ignored",)
+        return (), (f"nvidia-smi gave no answer within {timeout_s:g} s: ignored",)
     if process.returncode != 0:
         return (), (f"nvidia-smi failed with exit code {process.returncode}: ignored",)
     gpus = _parse(output.decode(errors="replace"))
@@ -155,10 +154,7 @@ def _smi(environ: Mapping[str, str]) -> tuple[tuple[Gpu, ...], tuple[str, ...]]:
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(OSError):
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
     if process.stdout is not None:
         process.stdout.close()
     # In uninterruptible sleep inside a broken driver it cannot be reaped: do not wait for it.

@@ -8,6 +8,7 @@ from typing import Any
 
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.config import validation
+from jaxrl_hw.config.resolve import algorithm_needs, task_name
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import parse_memory
 from jaxrl_hw.envs.robots import get_robot
@@ -18,7 +19,7 @@ from jaxrl_hw.hardware.xla import Setting
 from jaxrl_hw.loggers import formats
 from jaxrl_hw.planning.continuation import RESUME_WORDS
 from jaxrl_hw.planning.disk_space import Storage, mirror_of
-from jaxrl_hw.planning.memory_model import STARTING, Footprint
+from jaxrl_hw.planning.memory_model import FIRST_ITERATIONS, Footprint
 
 
 @dataclass(frozen=True)
@@ -45,35 +46,28 @@ class Plan:
     def rows(self) -> list[tuple[str, str]]:
         """The plan as names and values, for people."""
         c, h = self.config, self.hardware
-        samples = int(c.num_envs) * c.ppo.unroll
         free = formats.size(h.memory_free) if h.memory_free else "unknown"
-        task = get_robot(c.robot).task if c.task == "auto" else c.task
-        goal = f"iteration {c.iterations:,}"
+        task = task_name(c)
         limit = f", stopping after {c.time_limit}" if c.time_limit else ""
+        xla = (f"{s.name}={_home(s.value)} ({s.origin})" for s in self.xla if _matters(s))
         return [
-            ("robot", f"{c.robot}, {task} task, {c.algo}, preset {c.preset}, seed {c.seed}"),
+            (
+                "robot",
+                f"{c.robot}, {task} task, {c.algo}, preset {c.preset}, seed {c.seed}",
+            ),
             ("hardware", f"{h.name}, {h.cores} cores, {free} free ({h.memory_source})"),
-            ("physics", _engine_note(c, h)),
+            ("physics", self._physics()),
             ("environments", f"{c.num_envs:,}: {'; '.join(self.sizing.reasons)}"),
-            (
-                "batch",
-                f"{c.num_envs:,} envs x {c.ppo.unroll} steps = {samples:,} samples; "
-                f"{c.ppo.epochs} epochs x {c.ppo.minibatches} minibatches of "
-                f"{samples // c.ppo.minibatches:,}",
-            ),
-            (
-                "networks",
-                f"policy {'-'.join(map(str, c.net.policy))}, "
-                f"value {'-'.join(map(str, c.net.value))}, {self._precision()}",
-            ),
+            ("batch", self._batch()),
+            ("networks", self._networks()),
             ("memory", self._memory()),
             ("speed", self._speed()),
-            ("XLA", ", ".join(f"{s.name}={_home(s.value)} ({s.origin})" for s in self._told())),
+            ("XLA", ", ".join(xla)),
             ("run folder", str(self.folder)),
-            ("checkpoints", self._kept()),
+            ("checkpoints", self._checkpoints()),
             *([("mirror", str(mirror.path))] if (mirror := self.mirror) else []),
             ("start", self._start()),
-            ("goal", goal + limit),
+            ("goal", f"iteration {c.iterations:,}{limit}"),
         ]
 
     def resized(self, config: Config) -> Plan:
@@ -84,14 +78,18 @@ class Plan:
         return replace(self, config=config, sizing=size, memory=items)
 
     def with_resident(self, held: int) -> Plan:
-        """The same plan by what the process really holds: what compiling leaves behind differs by
-        tens of megabytes, most of all where the program came from the compilation cache.
+        """The same plan with what the process really holds.
 
-        held: bytes, of a process on a CPU that has compiled the program and has the first state.
+        What compiling leaves behind differs by tens of megabytes, most of all where the program
+        came from the compilation cache.
+
+        Args:
+          held: bytes, of a process on a CPU that has compiled the program and has the first state.
         """
-        learner = ("networks", "optimizer", "normalizer")  # each is there once, and counted twice
-        there = sum(self.memory[name] for name in learner) // 2 + self.memory["environments"]
-        memory = {**self.memory, "libraries": max(0, held - there) + STARTING}
+        # of the learner, which counts twice, one copy is there
+        learner = sum(self.memory[name] for name in ("networks", "optimizer", "normalizer")) // 2
+        arrays = learner + self.memory["replay"] + self.memory["environments"]
+        memory = {**self.memory, "libraries": max(0, held - arrays) + FIRST_ITERATIONS}
         size = self.sizing._replace(expected_bytes=sum(memory.values()))
         return replace(self, memory=memory, sizing=size)
 
@@ -107,7 +105,45 @@ class Plan:
         """The run's folder in the mirror, None without a mirror."""
         return mirror_of(self.config.mirror, self.folder)
 
-    def _kept(self) -> str:
+    def _physics(self) -> str:
+        c, h, robot = self.config, self.hardware, get_robot(self.config.robot)
+        timestep = c.timestep or robot.timestep
+        where = f"MJX on the {h.platform}"
+        if c.physics == "native":
+            where = f"MuJoCo's C engine on {c.threads or h.cores} CPU threads"
+        steps = f"{round(robot.control_dt / timestep)} steps of {1000 * timestep:g} ms"
+        return f"{c.physics}: {where}, {steps} per action"
+
+    def _batch(self) -> str:
+        count, needs = int(self.config.num_envs), algorithm_needs(self.config)
+        samples = count * needs.unroll
+        return (
+            f"{count:,} envs x {needs.unroll} steps = {samples:,} samples; {needs.epochs} epochs x "
+            f"{needs.minibatches} minibatches of {samples // needs.minibatches:,}"
+        )
+
+    def _networks(self) -> str:
+        net, h = self.config.net, self.hardware
+        precision: str = self.config.precision
+        if precision == "float32" and profiles.of(h.platform, h.name, h.memory_total).tf32:
+            precision = "float32 (matrix products of the networks in TF32, physics in full)"
+        policy, value = ("-".join(map(str, widths)) for widths in (net.policy, net.value))
+        return f"policy {policy}, value {value}, {precision}"
+
+    def _memory(self) -> str:
+        parts = ", ".join(f"{k} {formats.size(v)}" for k, v in self.memory.items() if v)
+        compiling = self.footprint.compiling
+        before = f"; {formats.size(compiling)} while compiling" if compiling else ""
+        total = formats.size(self.sizing.expected_bytes)
+        return f"{total} expected ({self.footprint.source}): {parts}{before}"
+
+    def _speed(self) -> str:
+        rate = self.footprint.rates.get(int(self.config.num_envs))
+        if rate is None:
+            return "unknown until a run has had this many environments; plan --probe measures it"
+        return f"{rate:,.0f} env steps/s expected, as measured here before"
+
+    def _checkpoints(self) -> str:
         c, s = self.config, self.storage
         every = f", one every {c.keep_every:,} iterations" if c.keep_every else ""
         free = f"; {formats.size(s.free_bytes)} free" if s.free_bytes is not None else ""
@@ -116,29 +152,6 @@ class Plan:
             f"the best{every}): {formats.size(s.total_bytes)}{free}"
         )
 
-    def _precision(self) -> str:
-        h, precision = self.hardware, self.config.precision
-        if precision == "float32" and profiles.of(h.platform, h.name, h.memory_total).tf32:
-            return "float32 (matrix products of the networks in TF32, physics in full)"
-        return precision
-
-    def _memory(self) -> str:
-        parts = ", ".join(f"{k} {formats.size(v)}" for k, v in self.memory.items() if v)
-        compiling = self.footprint.compiling
-        before = f"; while compiling {formats.size(compiling)}" if compiling else ""
-        total = formats.size(self.sizing.expected_bytes)
-        return f"{total} expected ({self.footprint.source}): {parts}{before}"
-
-    def _speed(self) -> str:
-        rate = self.footprint.rates.get(int(self.config.num_envs))
-        if rate is None:
-            return "not known before a run with this many environments; plan --probe measures it"
-        return f"{rate:,.0f} env steps/s expected, as measured here before"
-
-    def _told(self) -> list[Setting]:
-        """The settings that bear on memory and speed."""
-        return [s for s in self.xla if not s.name.startswith(("TF_", "JAX_PERSISTENT"))]
-
     def _start(self) -> str:
         if self.iterations_done:
             copied = f", copied back from {self.source}" if self.source != self.folder else ""
@@ -146,7 +159,7 @@ class Plan:
         if self.config.resume not in RESUME_WORDS:
             return f"new run, from {self.config.resume}"
         if self.config.init_from:
-            return f"new run, its policy from {self.config.init_from}"
+            return f"new run, policy from {self.config.init_from}"
         if self.config.resume == "never" and RunDir(self.folder).newest_checkpoint():
             return f"new run; the one in {self.folder} is moved aside"
         return "new run"
@@ -171,16 +184,11 @@ class Plan:
         }
 
 
+def _matters(setting: Setting) -> bool:
+    """Whether a setting bears on memory or speed."""
+    return not setting.name.startswith(("TF_", "JAX_PERSISTENT"))
+
+
 def _home(text: str) -> str:
     """A path as people write it."""
     return text.replace(str(Path.home()), "~", 1)
-
-
-def _engine_note(config: Config, hardware: Hardware) -> str:
-    robot = get_robot(config.robot)
-    timestep = config.timestep or robot.timestep
-    where = f"MJX on the {hardware.platform}"
-    if config.physics == "native":
-        where = f"MuJoCo's C engine on {config.threads or hardware.cores} CPU threads"
-    steps = f"{round(robot.control_dt / timestep)} steps of {1000 * timestep:g} ms"
-    return f"{config.physics}: {where}, {steps} per action"

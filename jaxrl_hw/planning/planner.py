@@ -1,21 +1,22 @@
-"""A run's plan is made: everything settled before anything heavy."""
+"""From a config to a plan: everything is settled before anything heavy is imported."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from jaxrl_hw.config import validation
-from jaxrl_hw.config.resolve import run_folder
+from jaxrl_hw.config.resolve import algorithm_needs, run_folder
 from jaxrl_hw.config.schema import Config, Engine
 from jaxrl_hw.config.units import parse_memory
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware import profiles, sizing, xla
 from jaxrl_hw.hardware.detect import Hardware, detect, refine
 from jaxrl_hw.loggers import formats
-from jaxrl_hw.planning import memory_model
 from jaxrl_hw.planning.continuation import continued
 from jaxrl_hw.planning.disk_space import Storage, storage
+from jaxrl_hw.planning.memory_model import Footprint, footprint
 from jaxrl_hw.planning.plan import Plan
 
 BOUNDS = {"cpu": (64, 4096), "gpu": (512, 4096), "tpu": (512, 4096)}
@@ -88,13 +89,13 @@ def _platform_notes(config: Config, hardware: Hardware) -> list[str]:
     if config.precision == "bfloat16" and not profile.bfloat16:
         notes.append(f"the {hardware.name} has no bfloat16 units: --precision float32 is faster")
     if config.physics == "mjx" and platform == "cpu":
-        notes.append("MJX runs on the CPU here, many times slower than --physics native")
+        notes.append("MJX on a CPU is many times slower than --physics native")
     if config.deterministic and platform == "cpu":
-        notes.append("--deterministic: nothing to set, a run on a CPU repeats to the bit as it is")
+        notes.append("--deterministic has no effect on a CPU: its results repeat to the bit anyway")
     if config.deterministic and platform == "gpu":
         notes.append(
-            "--deterministic: sums that are scattered over threads are done in one order, which is "
-            "slower; by how much has not been measured on a GPU yet"
+            "--deterministic adds in one fixed order, which is slower; by how much has not been "
+            "measured on a GPU yet"
         )
     return notes
 
@@ -103,7 +104,7 @@ def _disk_notes(config: Config, disk: Storage, folder: Path) -> list[str]:
     notes = []
     if disk.is_tight:
         notes.append(
-            f"the checkpoints will need {formats.size(disk.total_bytes)}, and "
+            f"the checkpoints need {formats.size(disk.total_bytes)}, but "
             f"{formats.size(disk.free_bytes)} is free in {folder}; use a lower --keep"
         )
     mirror = Path(config.mirror).expanduser()
@@ -133,47 +134,42 @@ def _ceiling(config: Config, hardware: Hardware) -> float | None:
 
 def _sized(
     config: Config, hardware: Hardware, may_choose: bool
-) -> tuple[memory_model.Footprint, sizing.Sizing, tuple[str, ...]]:
-    """What a config needs, and its number of environments: a run's own as long as it fits."""
-    memory = memory_model.footprint(config, hardware)
-    own = may_choose and config.num_envs != "auto"
+) -> tuple[Footprint, sizing.Sizing, tuple[str, ...]]:
+    """What a config needs, its number of environments, and notes: a run keeps its own number as
+    long as that fits."""
+    continues = may_choose and config.num_envs != "auto"
     try:
-        chosen = _size(config, hardware, memory)
+        memory, chosen = _size(config, hardware)
     except UserError:
-        if not own:
+        if not continues:
             raise
-    else:
-        if own:
-            chosen = chosen._replace(reasons=("as the run has it", *chosen.reasons[1:]))
-        return memory, chosen, ()
-    anew = replace(config, num_envs="auto")
-    memory = memory_model.footprint(anew, hardware)
-    chosen = _size(anew, hardware, memory)
-    note = (
-        f"the run's {config.num_envs:,} environments do not fit any more: it goes on with "
-        f"{chosen.num_envs:,} made anew, no longer the same to the last bit"
-    )
-    return memory, chosen, (note,)
-
-
-def _size(config: Config, hardware: Hardware, memory: memory_model.Footprint) -> sizing.Sizing:
-    step = sizing.granularity_of(config.ppo.unroll, config.ppo.minibatches)
-    limits = sizing.Limits(config.mem_fraction, parse_memory(config.memory_limit), config.max_envs)
-    if isinstance(config.num_envs, int):
-        sizing.check_divisible(config.num_envs, config.ppo.unroll, config.ppo.minibatches)
-        return sizing.check_num_envs(
-            config.num_envs,
-            hardware,
-            need=memory.total,
-            granularity=step,
-            limits=limits,
-            rates=memory.rates,
+        memory, chosen = _size(replace(config, num_envs="auto"), hardware)
+        usable = sizing.budget_of(hardware, _limits(config), given=True)[0]
+        note = (
+            f"{config.num_envs:,} environments do not fit in {formats.size(usable)}: continuing "
+            f"with {chosen.num_envs:,} environments (reset)"
         )
-    return sizing.choose_num_envs(
-        hardware,
-        need=memory.total,
-        granularity=step,
-        bounds=BOUNDS[hardware.platform],
-        limits=limits,
-        rates=memory.rates,
-    )
+        return memory, chosen, (note,)
+    if continues:
+        chosen = chosen._replace(reasons=("as in the run so far", *chosen.reasons[1:]))
+    return memory, chosen, ()
+
+
+def _size(config: Config, hardware: Hardware) -> tuple[Footprint, sizing.Sizing]:
+    memory, needs = footprint(config, hardware), algorithm_needs(config)
+    granularity = sizing.granularity_of(needs.unroll, needs.minibatches)
+    common: Any = {
+        "need": memory.total,
+        "granularity": granularity,
+        "limits": _limits(config),
+        "rates": memory.rates,
+    }
+    if isinstance(config.num_envs, int):
+        sizing.check_divisible(config.num_envs, needs.unroll, needs.minibatches)
+        return memory, sizing.check_num_envs(config.num_envs, hardware, **common)
+    bounds = BOUNDS[hardware.platform]
+    return memory, sizing.choose_num_envs(hardware, bounds=bounds, **common)
+
+
+def _limits(config: Config) -> sizing.Limits:
+    return sizing.Limits(config.mem_fraction, parse_memory(config.memory_limit), config.max_envs)

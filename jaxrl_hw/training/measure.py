@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxrl_hw.config.factory import make_algorithm, make_env
+from jaxrl_hw.config.resolve import algorithm_needs
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.hardware.detect import Hardware
@@ -50,12 +51,15 @@ def items_of(
       batch: form of what goes from one half of the step to the other.
       collect, update: figures of the compiled halves.
     """
+    networks, optimizer, normalizer = map(_bytes, (form.params, form.opt_state, form.obs_stats))
+    learned = networks + optimizer + normalizer
     return {
         "program": collect.code + update.code,
         # the learner that goes into an update stays whole until the next one is there
-        "networks": 2 * _bytes(form.params),
-        "optimizer": 2 * _bytes(form.opt_state),
-        "normalizer": 2 * _bytes(form.obs_stats),
+        "networks": 2 * networks,
+        "optimizer": 2 * optimizer,
+        "normalizer": 2 * normalizer,
+        "replay": _bytes(form.learner) - learned,
         "environments": _bytes(form.env_state),
         "rollout": _bytes(batch) + _kept_by_malloc(batch),
         "temporaries": max(collect.temporaries, update.temporaries),
@@ -104,7 +108,8 @@ def measure(config: Config, hardware: Hardware) -> Measurement:
 
 def _made(config: Config, about: int) -> tuple[Env, Algorithm, TrainState]:
     """Environments, algorithm and the form of a state, for about that many environments."""
-    step = granularity_of(config.ppo.unroll, config.ppo.minibatches)
+    needs = algorithm_needs(config)
+    step = granularity_of(needs.unroll, needs.minibatches)
     config = replace(config, num_envs=-(-about // step) * step)
     env = make_env(config)
     algorithm = make_algorithm(config, env)

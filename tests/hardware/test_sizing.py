@@ -35,7 +35,8 @@ def test_the_largest_multiple_that_fits_is_taken():
     assert sizing.budget_bytes == 12 * GB
     assert sizing.num_envs == 4998  # 10 GB / 2 MB = 5000, in sixes
     assert sizing.expected_bytes == 2 * GB + 4998 * 2_000_000
-    assert "memory holds 4,998" in sizing.reasons
+    assert "4,998" in sizing.reasons[-1]
+    assert sizing.bound_by_memory
     assert [c.fits for c in sizing.candidates if c.num_envs in (66, 4998, 8190)] == [
         True,
         True,
@@ -47,7 +48,7 @@ def test_a_share_is_of_the_whole_but_never_more_than_is_free():
     assert choose(fraction=0.5).budget_bytes == 8 * GB
     sizing = choose(replace(GPU, memory_free=4 * GB), fraction=0.5)
     assert sizing.budget_bytes == int(0.95 * 4 * GB)
-    assert "less than --mem-fraction 0.5" in sizing.reasons[0]
+    assert "--mem-fraction 0.5" in sizing.reasons[0]
 
 
 def test_the_bounds_hold_where_memory_is_plenty():
@@ -60,35 +61,36 @@ def test_a_cpu_takes_no_more_than_pay():
     sizing = choose(CPU, granularity=1)
     assert sizing.num_envs == 256
     assert sizing.budget_bytes == 6 * GB
-    assert "2 cores gain nothing from more than 128 each" in sizing.reasons[-1]
+    assert "2 cores" in sizing.reasons[-1]
+    assert not sizing.bound_by_memory
 
 
 def test_unknown_memory_takes_the_least():
     sizing = choose(replace(GPU, memory_free=None, memory_total=None, memory_source="unknown"))
     assert sizing.num_envs == 66
     assert sizing.budget_bytes is None
-    assert "unknown" in sizing.reasons[0]
+    assert GPU.name in sizing.reasons[0]
 
 
 def test_little_memory_goes_below_the_least():
     sizing = choose(replace(GPU, memory_free=2_600_000_000))
     assert sizing.num_envs == 36
-    assert "less than the usual 66" in sizing.reasons[-1]
+    assert "66" in sizing.reasons[-1]
 
 
 def test_too_little_memory_is_refused_with_numbers():
     for sized in (choose, lambda hw: check_num_envs(1, hw, need=NEED)):
-        with pytest.raises(UserError, match=r"not even .* 2\.0 GB needed.* free on the Tesla T4"):
+        with pytest.raises(UserError, match=r"2\.0 GB.*Tesla T4"):
             sized(replace(GPU, memory_free=2 * GB))
 
 
 def test_a_given_number_is_taken_if_it_fits():
     assert check_num_envs(6000, GPU, need=NEED).num_envs == 6000
-    with pytest.raises(UserError, match=r"--num-envs 7000 needs 16\.0 GB, but 14\.2 GB") as caught:
+    with pytest.raises(UserError, match=r"7000.*16\.0 GB.*14\.2 GB") as caught:
         check_num_envs(7000, GPU, need=NEED, granularity=6)
-    assert "at most 6120 fit" in str(caught.value)
+    assert "6120" in str(caught.value)
     assert "\n" not in str(caught.value)
-    with pytest.raises(UserError, match=r"but 8\.0 GB can be used"):
+    with pytest.raises(UserError, match=r"8\.0 GB"):
         check_num_envs(6000, GPU, need=NEED, limits=Limits(0.5))
     unknown = replace(GPU, memory_free=None)
     assert check_num_envs(6000, unknown, need=NEED).budget_bytes is None
@@ -99,7 +101,7 @@ def test_a_given_number_is_taken_if_it_fits():
     [(100, 24, 7, 98), (104, 24, 7, 105), (1, 1, 8, 8), (3, 24, 32, 4), (6, 1, 4, 4)],
 )
 def test_unequal_minibatches_suggest_the_nearest_number(num_envs, unroll, minibatches, near):
-    with pytest.raises(UserError, match=f"such as --num-envs {near}$"):
+    with pytest.raises(UserError, match=f"--num-envs {near}$"):
         check_divisible(num_envs, unroll, minibatches)
     check_divisible(near, unroll, minibatches)
 
@@ -115,9 +117,9 @@ def test_granularity_is_the_least_number_that_divides():
 def test_bad_num_envs_are_refused_in_one_line(text):
     with pytest.raises(UserError) as caught:
         parse_num_envs(text)
-    assert str(caught.value) == (
-        f'--num-envs must be "auto" or a whole number of at least 1, got "{text}"'
-    )
+    assert "--num-envs" in str(caught.value)
+    assert f'"{text}"' in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_good_arguments():
@@ -129,12 +131,12 @@ def test_good_arguments():
 
 @pytest.mark.parametrize("text", ["0", "1", "-0.5", "nan", "abc", "inf"])
 def test_bad_fractions_are_refused(text):
-    with pytest.raises(UserError, match=r'--mem-fraction must be "auto" or a number from 0.05'):
+    with pytest.raises(UserError, match=r"--mem-fraction.*0\.05"):
         parse_fraction(text)
 
 
 def test_a_percentage_is_understood_well_enough_to_suggest():
-    with pytest.raises(UserError, match=r"did you mean 0\.8\?"):
+    with pytest.raises(UserError, match=r" 0\.8\?"):
         parse_fraction("80")
 
 
@@ -163,7 +165,7 @@ def test_what_is_free_binds_before_a_larger_limit():
 
 def test_a_limit_below_the_least_says_the_least():
     limits = Limits(memory=2 * GB)
-    with pytest.raises(UserError, match="under --memory-limit; give at least --memory-limit") as at:
+    with pytest.raises(UserError, match="--memory-limit") as at:
         choose_num_envs(GPU, need=NEED, granularity=6, bounds=(64, 8192), limits=limits)
     least = parse_memory(str(at.value).split()[-1])
     assert least is not None
@@ -177,10 +179,10 @@ def test_a_limit_below_the_least_says_the_least():
 def test_compiling_has_to_fit_as_well():
     need = NEED._replace(compiling=5 * GB)
     assert choose(need=need).num_envs == choose().num_envs, "it is over when the run begins"
-    with pytest.raises(UserError, match="while the program is compiled"):
-        choose_num_envs(
-            GPU, need=need, granularity=6, bounds=(64, 8192), limits=Limits(memory=5 * GB)
-        )
+    limits = Limits(memory=5 * GB)
+    with pytest.raises(UserError, match=r"5\.0 GB"):
+        choose_num_envs(GPU, need=need, granularity=6, bounds=(64, 8192), limits=limits)
+    assert choose_num_envs(GPU, need=NEED, granularity=6, bounds=(64, 8192), limits=limits)
 
 
 def test_more_environments_than_usual_are_the_user_s_to_ask_for():
@@ -228,6 +230,6 @@ def test_sizes_as_people_write_them(text, expected):
     "text", ["5", "GB", "-1GB", "1XB", "1e9", "lots", "0GB", "1 GB free", "nan"]
 )
 def test_nonsense_sizes_are_refused_in_a_line(text):
-    with pytest.raises(UserError, match="--memory-limit must be") as caught:
+    with pytest.raises(UserError, match="--memory-limit") as caught:
         parse_memory(text)
     assert "\n" not in str(caught.value)

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
+
 from jaxrl_hw.hardware import xla
 from jaxrl_hw.hardware.detect import usable_cores
 
@@ -62,6 +64,7 @@ print([round(float(f[63, 34, 34]) ** 2, 4) for f in made])
 """
 
 
+@pytest.mark.slow
 def test_factorizations_side_by_side_do_not_wait_for_each_other():
     """As many as two cores' own threads and more: without spare ones they hang in jaxlib."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("XLA", "NPROC"))}
@@ -76,6 +79,7 @@ def test_factorizations_side_by_side_do_not_wait_for_each_other():
     assert json.loads(done.stdout) == [2.0, 3.0, 4.0, 5.0]
 
 
+@pytest.mark.slow
 def test_the_pool_on_a_cpu_has_spare_threads_where_nothing_calls_back():
     workers = str(usable_cores() + xla.SPARE_WORKERS)
     assert configure({}, twice=True)["settings"]["NPROC"] == [workers, "set"]
@@ -85,6 +89,7 @@ def test_the_pool_on_a_cpu_has_spare_threads_where_nothing_calls_back():
     assert "NPROC" not in configure({}, platform="gpu")["settings"]
 
 
+@pytest.mark.slow
 def test_repeatable_results_are_a_flag_of_xla_beside_those_of_the_user():
     wanted = "--xla_gpu_deterministic_ops=true"
     out = configure({}, platform="gpu", deterministic=True)
@@ -113,6 +118,7 @@ def test_a_gpu_gets_its_share_of_memory_and_jax_is_not_imported():
     assert out["min_s"] == 0.5
 
 
+@pytest.mark.slow
 def test_auto_grows_on_demand_and_a_cpu_gets_no_memory_settings():
     out = configure({}, platform="gpu", twice=True)
     assert out["settings"]["XLA_PYTHON_CLIENT_PREALLOCATE"] == ["false", "set"]
@@ -137,6 +143,7 @@ def test_what_the_user_set_wins():
     assert out["cache"] == "/tmp/theirs"
 
 
+@pytest.mark.slow
 def test_after_jax_has_opened_its_devices_memory_settings_are_too_late():
     late = {"platform": "gpu", "fraction": 0.5, "host_callback": True, "cache_dir": "/tmp/c"}
     out = configure({}, use_jax=True, **late)
@@ -148,6 +155,7 @@ def test_after_jax_has_opened_its_devices_memory_settings_are_too_late():
     assert out["cache"] == "/tmp/c"
 
 
+@pytest.mark.slow
 def test_programs_on_a_cpu_run_with_inline_dispatch_and_so_do_host_callbacks():
     out = configure({}, host_callback=True)
     assert out["settings"]["jax_cpu_enable_async_dispatch"] == ["false", "pending"]
@@ -162,6 +170,7 @@ def test_programs_on_a_cpu_run_with_inline_dispatch_and_so_do_host_callbacks():
     assert configure({"JAX_CPU_ENABLE_ASYNC_DISPATCH": "1"}, host_callback=True)["async"] is True
 
 
+@pytest.mark.slow
 def test_the_cache_folder_follows_the_environment():
     assert configure({"JAXRL_HW_CACHE": "/tmp/own"})["cache"] == "/tmp/own/xla"
     assert configure({"XDG_CACHE_HOME": "/tmp/xdg"})["cache"] == "/tmp/xdg/jaxrl_hw/xla"

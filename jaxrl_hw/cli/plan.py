@@ -1,0 +1,105 @@
+"""The plan command: a run's plan for this machine, or for a kind of device that is not here."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from jaxrl_hw.cli.command import DONE
+from jaxrl_hw.cli.flags import parse, taken
+from jaxrl_hw.config.schema import Config
+from jaxrl_hw.errors import UserError
+from jaxrl_hw.hardware import profiles
+from jaxrl_hw.hardware.detect import Hardware, usable_cores
+from jaxrl_hw.loggers.console import Console
+from jaxrl_hw.loggers.memory_table import breakdown, sizes
+from jaxrl_hw.planning.benchmark import probe
+from jaxrl_hw.planning.plan import Plan
+from jaxrl_hw.planning.planner import make_plan
+
+_ABOUT = (
+    "Print what a training with these flags would do and use, without training. --json prints it "
+    "as data, --probe trains a few iterations with each size first, for its speed, --gpu NAME "
+    "plans for a kind of device that is not here: "
+    f"{', '.join(profile.name for profile in profiles.PROFILES[1:])}."
+)
+
+
+def print_plan(argv: Sequence[str]) -> int:
+    """Make the plan and print it; the exit code.
+
+    Raises:
+      UserError: a flag that cannot be used, or a run that does not fit.
+    """
+    as_data, probing = "--json" in argv, "--probe" in argv
+    gpu, words = taken([word for word in argv if word not in ("--json", "--probe")], "gpu")
+    with Console(sys.stderr if as_data else None) as console:
+        if gpu is None:
+            plan = _plan_here(_parse(words), console, probing)
+        elif probing:
+            raise UserError(f"--probe trains on this machine: leave --gpu {gpu} out")
+        else:
+            plan = _plan_elsewhere(gpu, words)
+    if as_data:
+        print(json.dumps(plan.to_dict(), indent=2))
+        return DONE
+    with Console() as console:
+        console.plan(plan.rows(), plan.warnings)
+        console.show(breakdown(plan.memory))
+        console.show(sizes(plan.sizing.candidates, plan.sizing.num_envs))
+    return DONE
+
+
+def _parse(words: list[str]) -> Config:
+    return parse(words, "python -m jaxrl_hw.plan", _ABOUT)
+
+
+def _plan_here(config: Config, console: Console, probing: bool) -> Plan:
+    """This machine's plan; the compiler measures a program of which too little is known."""
+    plan = make_plan(config)
+    if probing:  # in processes of their own, before this one opens the device
+        probe(plan, console.message)
+        plan = make_plan(config)
+    if plan.footprint.covers_all_sizes:
+        return plan
+    with console.compiling("measuring the program with the compiler (once)"):
+        from jaxrl_hw.hardware import xla
+        from jaxrl_hw.training.measure import measure
+
+        xla.apply_pending()
+        measure(plan.config, plan.hardware)
+    # the XLA settings are those of a process that has not compiled yet
+    return replace(make_plan(config, plan.hardware), xla=plan.xla, warnings=plan.warnings)
+
+
+def _plan_elsewhere(name: str, words: list[str]) -> Plan:
+    """The plan for a kind of device with all of its memory free.
+
+    The run in the default folder was sized for this machine: without --run-dir the plan is of a new
+    run.
+    """
+    profile = profiles.named(name)
+    anew = taken(words, "run-dir")[0] is None and taken(words, "resume")[0] is None
+    config = _parse([*words, "--resume", "never"] if anew else words)
+    if anew and config.run_dir:  # of --config FILE
+        anew, config = False, _parse(words)
+    if config.physics == "native":
+        raise UserError(f"--gpu {name} runs --physics mjx: leave --physics native out")
+    device = profile.device
+    notes = [f"an estimate: no {device} is here, and all of its memory counts as free"]
+    if profile.preset != "optimized":
+        notes.append(f"--preset {profile.preset} suits a {device}")
+    hardware = Hardware(
+        platform=profile.platform,
+        name=device,
+        count=1,
+        cores=usable_cores(),
+        memory_total=profile.memory,
+        memory_free=profile.memory,
+        memory_source=f"the data sheet of {profile.name}",
+        notes=tuple(notes),
+    )
+    plan = make_plan(replace(config, physics="mjx"), hardware)
+    return replace(plan, config=replace(plan.config, resume="auto")) if anew else plan
