@@ -8,7 +8,7 @@ import pytest
 
 from jaxrl_hw.config.units import parse_early_stop
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.training.early_stop import WINDOW, EarlyStop
+from jaxrl_hw.training.stopping import WINDOW, EarlyStop
 
 
 def stops_after(stop: EarlyStop, returns: list[float | None]) -> int | None:

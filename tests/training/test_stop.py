@@ -12,7 +12,7 @@ import pytest
 
 from jaxrl_hw.config.units import parse_duration
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.training.stop_request import StopRequest, process_start
+from jaxrl_hw.training.stopping import StopRequest, process_start
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_bad_durations_say_what_is_allowed(text):
 
 LOOP = """
 import signal, sys, time
-from jaxrl_hw.sessions.stop import StopRequest
+from jaxrl_hw.training.stopping import StopRequest
 assert "jax" not in sys.modules
 # whoever runs the tests may have these ignored: a job in the background, nohup
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -16,12 +16,12 @@ from jaxrl_hw.algos.ppo_settings import PPOConfig
 from jaxrl_hw.config.factory import make_algorithm, make_env
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.vector import Env, make_key
-from jaxrl_hw.training.run import state_form
 from jaxrl_hw.training.train_step import (
     add_steps,
     compile_train_step,
     init_train_state,
     make_train_step,
+    state_form,
     total_steps,
 )
 from jaxrl_hw.types import Algorithm, TrainState
