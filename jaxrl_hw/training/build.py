@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
+from jaxrl_hw.config.factory import algorithm_needs
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware.malloc import trim
@@ -101,9 +102,9 @@ def _wanted(plan: Plan, may_resize: bool) -> int:
 
     Raises UserError where the present one does not fit and may not change.
     """
-    config, budget, need = plan.config, plan.sizing.budget_bytes, plan.footprint.total
-    now = int(config.num_envs)
-    step = granularity_of(config.ppo.unroll, config.ppo.minibatches)
+    budget, need = plan.sizing.budget_bytes, plan.footprint.total
+    now, needs = int(plan.config.num_envs), algorithm_needs(plan.config)
+    step = granularity_of(needs.unroll, needs.minibatches)
     if budget is None:
         return now
     fitting = max(0, budget - need.fixed) // max(1, need.per_env) // step * step

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxrl_hw.config.factory import algorithm_needs
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.hardware.detect import Hardware
@@ -104,7 +105,8 @@ def measure(config: Config, hardware: Hardware) -> Measurement:
 
 def _made(config: Config, about: int) -> tuple[Env, Algorithm, TrainState]:
     """Environments, algorithm and the form of a state, for about that many environments."""
-    step = granularity_of(config.ppo.unroll, config.ppo.minibatches)
+    needs = algorithm_needs(config)
+    step = granularity_of(needs.unroll, needs.minibatches)
     config = replace(config, num_envs=-(-about // step) * step)
     env, algorithm = environments(config)
     return env, algorithm, state_form(env, algorithm)

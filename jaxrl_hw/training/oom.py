@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import jax
 
+from jaxrl_hw.algos.registry import algorithm_entry
+from jaxrl_hw.config.factory import algorithm_needs
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.hardware.sizing import granularity_of
@@ -93,16 +95,19 @@ def _is_deleted(tree: object) -> bool:
 
 
 def _halved_minibatches(config: Config) -> tuple[Config, str] | None:
-    samples = int(config.num_envs) * config.ppo.unroll
-    number = 2 * config.ppo.minibatches
-    if samples % number or samples == number:
+    entry = algorithm_entry(config.algo)
+    smaller = replace(config, **{entry.name: entry.more_minibatches(getattr(config, entry.name))})
+    needs = algorithm_needs(smaller)
+    samples = int(config.num_envs) * needs.unroll
+    if samples % needs.minibatches or samples == needs.minibatches:
         return None
-    ppo = replace(config.ppo, minibatches=number)
-    return replace(config, ppo=ppo), f"{number} minibatches of {samples // number:,} samples"
+    size = samples // needs.minibatches
+    return smaller, f"{needs.minibatches} minibatches of {size:,} samples"
 
 
 def _halved_envs(config: Config) -> tuple[Config, str] | None:
-    step = granularity_of(config.ppo.unroll, config.ppo.minibatches)
+    needs = algorithm_needs(config)
+    step = granularity_of(needs.unroll, needs.minibatches)
     half = int(config.num_envs) // 2 // step * step
     if half < step:
         return None

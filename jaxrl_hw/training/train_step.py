@@ -21,7 +21,8 @@ TrainStep = Callable[[TrainState], tuple[TrainState, Metrics]]
 def init_train_state(env: Env, algorithm: Algorithm, seed: int) -> TrainState:
     """A run's first state: fresh parameters, fresh environments, nothing done."""
     key, key_learner, key_envs = jax.random.split(make_key(seed), 3)
-    return _first(jax.jit(algorithm.init)(key_learner), _fresh_envs(env, key_envs), key)
+    envs = _run_once(lambda key: init_rollout(env, key), key_envs)
+    return _first(jax.jit(algorithm.init)(key_learner), envs, key)
 
 
 def with_fresh_envs(state: TrainState, env: Env, seed: int) -> TrainState:
@@ -33,14 +34,19 @@ def with_fresh_envs(state: TrainState, env: Env, seed: int) -> TrainState:
       seed: of the run; every iteration of it gets other environments.
     """
     key = jax.random.fold_in(make_key(seed), state.iteration)
-    return state._replace(env_state=_fresh_envs(env, key))
+    envs = _run_once(
+        lambda key, env_steps: init_rollout(env, key, env.params_at(env_steps)),
+        key,
+        state.env_steps,
+    )
+    return state._replace(env_state=envs)
 
 
-def _fresh_envs(env: Env, key: Array) -> Any:
-    # runs once: on a CPU optimizing it would take seconds and save nothing
+def _run_once(function: Callable[..., Any], *args: Any) -> Any:
+    """A function's value; on a CPU compiled unoptimized, as optimizing would only take seconds."""
     quick: dict[str, str | bool] | None
     quick = {"xla_backend_optimization_level": "0"} if jax.default_backend() == "cpu" else None
-    return jax.jit(lambda key: init_rollout(env, key)).lower(key).compile(quick)(key)
+    return jax.jit(function).lower(*args).compile(quick)(*args)
 
 
 def state_form(env: Env, algorithm: Algorithm) -> TrainState:
