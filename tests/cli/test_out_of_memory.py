@@ -66,10 +66,8 @@ class CrowdedCompiler:
         return build_step(plan, env, *args, **kwargs)
 
 
-def train(
-    folder: Path, iterations: int, *flags: str, build: Build | None = None
-) -> tuple[Run, str]:
-    """The run, and what its console shows, in one line."""
+def train(folder: Path, iterations: int, *flags: str, build: Build | None = None) -> str:
+    """Train; what the console shows, in one line."""
     shown = io.StringIO()
     argv = [*SMALL, "--run-dir", str(folder), "--iterations", str(iterations), *flags]
     fit(parse(argv), console=Console(shown), build=build)
