@@ -1,4 +1,4 @@
-"""What memory did not do for in a run, so that the same command does not ask for it again."""
+"""Sizes that did not fit in memory in a run, so that the same command does not try them again."""
 
 from __future__ import annotations
 
@@ -6,47 +6,55 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from jaxrl_hw.algos.registry import algorithm_entry
 from jaxrl_hw.checkpointing.run_dir import RunDir
+from jaxrl_hw.config import validation
 from jaxrl_hw.config.schema import Config
+from jaxrl_hw.types import Sizes
 
 SHRUNK_FROM = "shrunk_from"
 """In a line of sessions.jsonl: the sizes (`size_of`) that were tried before and did not fit."""
 
 
 def size_of(config: Config) -> dict[str, int]:
-    """What is made less of where memory runs out; the number of environments must be settled."""
-    return {"num_envs": int(config.num_envs), "minibatches": config.ppo.minibatches}
+    """What shrinks where memory runs out; the number of environments must be settled."""
+    entry = algorithm_entry(config.algo)
+    # neither networks nor observations decide the minibatches
+    needs = entry.needs(getattr(config, entry.name), config.net, Sizes(0, 0, 0, False))
+    return {"num_envs": int(config.num_envs), "minibatches": needs.minibatches}
 
 
 def as_it_fits(
     config: Config, saved: Mapping[str, Any], run: RunDir, device: str
 ) -> tuple[Config, tuple[str, ...]]:
-    """A run's config with what fitted in place of what did not, and a line for the user.
+    """A run's config with the size that fitted in place of one that did not, and a line about it.
 
-    Another device may hold more, and so may this one by now: there, and with `override_config`,
-    what is asked for is tried.
+    Another device, or this one with `override_config`, tries the size that is asked for.
 
     Args:
       config: with a settled number of environments.
       saved: the settings of the run's last session.
-      run: whose sessions tell what did not fit.
+      run: whose sessions say what did not fit.
       device: the hardware's name.
     """
     sessions = [s for s in run.read_sessions() if s.get("hardware") == device]
     tried = [size for s in sessions for size in s.get(SHRUNK_FROM, ())]
     if config.override_config or not tried or size_of(config) not in tried:
         return config, ()
-    minibatches = saved.get("ppo", {}).get("minibatches", config.ppo.minibatches)
-    num_envs = saved.get("num_envs", config.num_envs)
-    fits = replace(config, num_envs=num_envs, ppo=replace(config.ppo, minibatches=minibatches))
+    fitted = size_of(validation.from_dict(dict(saved), config, str(run.config_json)))
+    fits = replace(config, num_envs=fitted["num_envs"])
+    entry = algorithm_entry(config.algo)
+    while size_of(fits)["minibatches"] < fitted["minibatches"]:
+        settings = entry.more_minibatches(getattr(fits, entry.name))
+        fits = replace(fits, **{entry.name: settings})
     if fits == config:
         return config, ()
-    said = (
-        f"memory did not do for {_told(size_of(config))}: goes on with {_told(size_of(fits))} "
+    message = (
+        f"{_text(size_of(config))} did not fit in memory: continuing with {_text(size_of(fits))} "
         "(--override-config tries again)"
     )
-    return fits, (said,)
+    return fits, (message,)
 
 
-def _told(size: Mapping[str, int]) -> str:
+def _text(size: Mapping[str, int]) -> str:
     return f"{size['num_envs']:,} environments in {size['minibatches']} minibatches"

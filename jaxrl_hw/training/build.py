@@ -1,12 +1,12 @@
-"""From a plan to a compiled train step that fits, and the state to go on from."""
+"""The build phase: compile a train step and check its memory before anything is allocated."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from jaxrl_hw.config.factory import make_algorithm, make_env
-from jaxrl_hw.config.schema import Config
+from jaxrl_hw.config.factory import algorithm_needs
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware.malloc import trim
@@ -18,48 +18,51 @@ from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.planning import memory_model
 from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.training import measure
+from jaxrl_hw.training.run import environments
 from jaxrl_hw.training.train_step import TrainStep, compile_train_step, state_form
 from jaxrl_hw.types import Algorithm
 
-_MORE = 1.15
-"""How much more environments have to fit by the compiler's figures to be compiled for again."""
+_ENOUGH_GAIN = 1.15
+"""How many times more environments must fit by the compiler's figures to compile again."""
+_ATTEMPTS = 4
+"""Each halves what is left to gain; usually the first is the last."""
+_ENOUGH_ITERATIONS = 4
+"""Sessions with fewer are not remembered: the first iterations still warm up."""
 
 
 class Built(NamedTuple):
-    """What an iteration runs on."""
+    """What a session iterates with."""
 
     plan: Plan
     env: Env
     algorithm: Algorithm
     step: TrainStep
     items: dict[str, int] | None
-    """Bytes by item as the compiler counts them; None where it does not tell."""
+    """Bytes by item as the compiler counts them; None where it does not count."""
 
 
-def environments(config: Config) -> tuple[Env, Algorithm]:
-    """Environments and algorithm of a config. Raises UserError, see `factory`."""
-    env = make_env(config)
-    return env, make_algorithm(config, env)
+Build = Callable[..., Built]
+"""A function with the signature of `build_step`."""
 
 
-def build(
+def build_step(
     plan: Plan, env: Env, algorithm: Algorithm, *, may_resize: bool, console: Console
 ) -> Built:
-    """Compile the train step, and compare what it will allocate with the budget before it does.
+    """Compile the train step and compare what it will allocate with the memory budget.
 
     Args:
       plan: as made; its footprint may be an estimate.
       env, algorithm: of the plan's config.
-      may_resize: the number of environments is ours to choose: it is lowered where it would not
-        fit, and raised where an estimate has left a part of the memory unused.
-      console: where a change is told.
+      may_resize: whether the number of environments may change: down where it would not fit, up
+        where an estimate has left a part of the memory unused.
+      console: where changes are printed.
 
     Raises:
       UserError: the number is the user's and does not fit.
     """
     left = _ATTEMPTS
     while True:
-        built, left = _built(plan, env, algorithm), left - 1
+        built, left = _compiled(plan, env, algorithm), left - 1
         plan = built.plan
         wanted = env.num_envs if built.items is None else _wanted(plan, may_resize and left > 0)
         if wanted == env.num_envs:
@@ -70,12 +73,11 @@ def build(
         )
         plan = plan.resized(replace(plan.config, num_envs=wanted))
         del built
-        trim()  # what this compilation held, before the next one holds as much
+        trim()  # gives this compilation's memory back before the next one takes as much
         env, algorithm = environments(plan.config)
 
 
-def _built(plan: Plan, env: Env, algorithm: Algorithm) -> Built:
-    """Compiled, the plan with the compiler's figures."""
+def _compiled(plan: Plan, env: Env, algorithm: Algorithm) -> Built:
     form = state_form(env, algorithm)
     compiled = compile_train_step(env, algorithm, form)
     collect, update = (measure.program_memory(c) for c in (compiled.collect, compiled.update))
@@ -84,10 +86,6 @@ def _built(plan: Plan, env: Env, algorithm: Algorithm) -> Built:
         items = measure.items_of(env, form, compiled.batch, collect, update)
         plan = _verified(plan, items, compiled.lowered)
     return Built(plan, env, algorithm, compiled.step, items)
-
-
-_ATTEMPTS = 4
-"""Each halves what is left to gain; the first is the last in the usual case."""
 
 
 def _verified(plan: Plan, items: dict[str, int], lowered: str) -> Plan:
@@ -102,16 +100,16 @@ def _verified(plan: Plan, items: dict[str, int], lowered: str) -> Plan:
 def _wanted(plan: Plan, may_resize: bool) -> int:
     """The number of environments that the compiler's figures allow.
 
-    Raises UserError where the present one does not fit and is not ours to change.
+    Raises UserError where the present one does not fit and may not change.
     """
-    config, budget, need = plan.config, plan.sizing.budget_bytes, plan.footprint.total
-    now = int(config.num_envs)
-    step = granularity_of(config.ppo.unroll, config.ppo.minibatches)
+    budget, need = plan.sizing.budget_bytes, plan.footprint.total
+    now, needs = int(plan.config.num_envs), algorithm_needs(plan.config)
+    step = granularity_of(needs.unroll, needs.minibatches)
     if budget is None:
         return now
     fitting = max(0, budget - need.fixed) // max(1, need.per_env) // step * step
     if need.total(now) <= budget:
-        room = may_resize and fitting > _MORE * now and plan.sizing.bound_by_memory
+        room = may_resize and fitting > _ENOUGH_GAIN * now and plan.sizing.bound_by_memory
         return min(fitting, plan.sizing.most) if room else now
     if may_resize and fitting >= step:
         return min(fitting, now - step)
@@ -126,29 +124,27 @@ def _refusal(need: MemoryNeed, now: int, budget: int, fitting: int) -> str:
     )
 
 
-def learned(built: Built, memory: MemoryWatch, rates: list[float], fresh: bool) -> None:
-    """Remember what a session has shown: its speed, and what it held beside the items.
+def remember_session(
+    built: Built, memory: MemoryWatch, rates: list[float], fresh_process: bool
+) -> None:
+    """Add a session's speed and memory to the measurement cache, for later plans.
 
     Args:
-      built: what it ran on.
-      memory: watched since it began.
+      built: what it iterated with.
+      memory: watched since the session began.
       rates: control steps per second of its iterations.
-      fresh: the process held nothing of the user's before.
+      fresh_process: whether the process's memory is the session's alone.
     """
-    if len(rates) < _ENOUGH:
+    if len(rates) < _ENOUGH_ITERATIONS:
         return
     plan, settled = built.plan, sorted(rates[1:])
     number, peak = int(plan.config.num_envs), memory.read().peak
     resident = None
-    if fresh and built.items and peak and plan.hardware.platform == "cpu":
+    if fresh_process and built.items and peak and plan.hardware.platform == "cpu":
         resident = max(0, peak - sum(built.items.values()))
     store(
         memory_model.program_key(plan.config, plan.hardware),
         rates={number: settled[len(settled) // 2]},
         resident=resident,
-        compiling=memory.compiling if fresh else None,
+        compiling=memory.compiling if fresh_process else None,
     )
-
-
-_ENOUGH = 4
-"""Iterations that tell something: the first ones still warm up."""

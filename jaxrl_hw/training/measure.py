@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxrl_hw.config.factory import make_algorithm, make_env
 from jaxrl_hw.config.resolve import algorithm_needs
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.vector import Env
@@ -18,6 +17,7 @@ from jaxrl_hw.hardware.malloc import LARGE, trim
 from jaxrl_hw.hardware.measurement_cache import Measurement, store
 from jaxrl_hw.hardware.sizing import granularity_of
 from jaxrl_hw.planning import memory_model
+from jaxrl_hw.training.run import environments
 from jaxrl_hw.training.train_step import compile_train_step, compile_update, state_form
 from jaxrl_hw.types import Algorithm, TrainState
 
@@ -111,8 +111,7 @@ def _made(config: Config, about: int) -> tuple[Env, Algorithm, TrainState]:
     needs = algorithm_needs(config)
     step = granularity_of(needs.unroll, needs.minibatches)
     config = replace(config, num_envs=-(-about // step) * step)
-    env = make_env(config)
-    algorithm = make_algorithm(config, env)
+    env, algorithm = environments(config)
     return env, algorithm, state_form(env, algorithm)
 
 

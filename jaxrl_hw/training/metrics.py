@@ -1,4 +1,4 @@
-"""One iteration's row of metrics.jsonl: what the step measured, and what the clock did."""
+"""The rows of metrics.jsonl, and what the rows of earlier sessions decide."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import jax
 
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.config.curriculum import stage_index
-from jaxrl_hw.config.factory import algorithm_needs
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import parse_early_stop
-from jaxrl_hw.errors import RunError
+from jaxrl_hw.errors import RunError, UserError
 from jaxrl_hw.hardware.memory import MemoryWatch
-from jaxrl_hw.loggers.jsonl import read_columns
-from jaxrl_hw.training.early_stop import EarlyStop
+from jaxrl_hw.loggers.jsonl import read_rows
+from jaxrl_hw.training.stopping import EarlyStop
 from jaxrl_hw.training.train_step import total_steps
+from jaxrl_hw.types import Metrics, TrainState
 
 Row = dict[str, Any]
 
@@ -25,15 +25,15 @@ Row = dict[str, Any]
 class Meter:
     """Makes the rows of one session.
 
-    folder: of the run; its metrics.jsonl tells the training seconds of earlier sessions.
-    memory: watched since the session began.
-    samples: control steps per iteration, over all environments.
+    Args:
+      memory: watched since the session began.
+      samples: control steps per iteration, over all environments.
     """
 
-    def __init__(self, folder: RunDir, memory: MemoryWatch, samples: int) -> None:
+    def __init__(self, memory: MemoryWatch, samples: int) -> None:
         self._memory, self._samples = memory, samples
-        self._before = _wall_before(folder)
-        self._session_began = self._began = time.monotonic()
+        self._earlier_s = 0.0
+        self._session_began = self._iteration_began = time.monotonic()
 
     @property
     def seconds(self) -> float:
@@ -43,13 +43,27 @@ class Meter:
     @property
     def iteration_seconds(self) -> float:
         """Since this iteration began."""
-        return time.monotonic() - self._began
+        return time.monotonic() - self._iteration_began
 
-    def begin(self) -> None:
-        """An iteration begins."""
-        self._began = time.monotonic()
+    def begin_session(self, folder: RunDir) -> None:
+        """Start the session's clock; `wall_s` continues from the last row in the run folder.
 
-    def row(self, state: Any, metrics: Any) -> Row:
+        Raises:
+          UserError: that row has no usable `wall_s`.
+        """
+        rows = read_rows(folder.metrics_jsonl) if folder.metrics_jsonl.exists() else []
+        earlier = (rows[-1].get("wall_s") or 0.0) if rows else 0.0
+        if not isinstance(earlier, (int, float)):
+            raise UserError(
+                f"{folder.metrics_jsonl}, last line: wall_s must be a number, got {earlier!r}"
+            )
+        self._earlier_s = float(earlier)
+        self._session_began = time.monotonic()
+
+    def begin_iteration(self) -> None:
+        self._iteration_began = time.monotonic()
+
+    def row(self, state: TrainState, metrics: Metrics) -> Row:
         """The iteration's row; waits for the device."""
         jax.block_until_ready(state)
         seconds = self.iteration_seconds
@@ -57,7 +71,7 @@ class Meter:
         return {
             "iteration": int(state.iteration),
             "env_steps": total_steps(state.env_steps),
-            "wall_s": self._before + self.seconds,
+            "wall_s": self._earlier_s + self.seconds,
             "iterations_per_min": 60.0 / seconds,
             "env_steps_per_s": self._samples / seconds,
             **values,
@@ -65,43 +79,25 @@ class Meter:
         }
 
 
-def stage_of(config: Config, done: int) -> int:
-    """How many stages of the curriculum had begun in the last of so many iterations."""
-    return stage_index(config.curriculum, (done - 1) * _samples(config)) if done else 0
-
-
-def _samples(config: Config) -> int:
-    """Env steps per iteration."""
-    return int(config.num_envs) * algorithm_needs(config).unroll
-
-
-def plateau(config: Config, folder: RunDir, done: int) -> EarlyStop | None:
-    """The run's early stopping, told of the first `done` iterations; None where it has none."""
-    # the iteration that begins at a stage's env steps, or past them, is the first of the stage
-    turns = [-(-stage.env_steps // _samples(config)) + 1 for stage in config.curriculum]
-    rule = parse_early_stop(config.early_stop)
+def past_early_stop(config: Config, folder: RunDir, done: int) -> EarlyStop | None:
+    """The run's early stopping after its first `done` iterations; None where it has none."""
+    rule, curriculum = parse_early_stop(config.early_stop), config.curriculum
     if rule is None:
         return None
-    stop = EarlyStop(rule.patience, rule.min_delta, turns)
-    if done and folder.metrics_jsonl.exists():
-        for value in read_columns(folder.metrics_jsonl).get("episode_return", [])[:done]:
-            stop.feed(value)
-    return stop
+    early_stop = EarlyStop(rule.patience, rule.min_delta, last_stage=len(curriculum))
+    env_steps = 0
+    for row in read_rows(folder.metrics_jsonl) if folder.metrics_jsonl.exists() else ():
+        if row.get("iteration", 0) <= done:
+            early_stop.feed(row.get("episode_return"), stage_index(curriculum, env_steps))
+            env_steps = row.get("env_steps", 0)
+    return early_stop
 
 
-def refuse_nonfinite(row: Row) -> None:
+def refuse_nonfinite(row: Row, algo: str) -> None:
     """Stop before a ruined learner is saved over a good one. Raises RunError."""
-    ruined = [k for k in ("loss/policy", "loss/value") if not math.isfinite(row.get(k, 0.0))]
-    if ruined:
+    losses = [name for name in row if name.startswith("loss/")]
+    if ruined := [name for name in losses if not math.isfinite(row[name])]:
         raise RunError(
             f"{' and '.join(ruined)} not finite at iteration {row['iteration']}; the last "
-            "checkpoint is from before: try a lower --ppo.learning-rate"
+            f"checkpoint is from before: try a lower --{algo}.learning-rate"
         )
-
-
-def _wall_before(folder: RunDir) -> float:
-    """Training seconds of earlier sessions, so that wall_s goes on."""
-    if not folder.metrics_jsonl.exists():
-        return 0.0
-    walls = read_columns(folder.metrics_jsonl).get("wall_s", [])
-    return float(walls[-1] or 0.0) if walls else 0.0

@@ -1,88 +1,114 @@
-"""Out of memory in the middle of a run: what is whole goes on, with less."""
+"""Out of memory: recognize the error and plan a smaller run that keeps the learner."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
 import jax
 
+from jaxrl_hw.algos.registry import algorithm_entry
+from jaxrl_hw.config.factory import algorithm_needs
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.hardware.sizing import granularity_of
 from jaxrl_hw.loggers import formats
 from jaxrl_hw.planning.plan import Plan
-from jaxrl_hw.training.exhaustion import bytes_asked, is_exhausted
 from jaxrl_hw.types import TrainState
 
+_COUNTED = re.compile(r"allocat\w+ (\d+) bytes")
+_ROUNDED = re.compile(r"allocat\w+ ([0-9.]+) ?([KMGT])(i?)B")
 
-def smaller(
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error is XLA's RESOURCE_EXHAUSTED or Python's MemoryError."""
+    if not isinstance(error, jax.errors.JaxRuntimeError):
+        return isinstance(error, MemoryError)
+    text = str(error)
+    return "RESOURCE_EXHAUSTED" in text or "out of memory" in text.lower()
+
+
+def requested_bytes(error: BaseException) -> int | None:
+    """The size in XLA's message: "... allocate 1073741824 bytes" or "... allocating 1.00GiB"."""
+    text = str(error)
+    if match := _COUNTED.search(text):
+        return int(match[1])
+    if match := _ROUNDED.search(text):
+        power = "KMGT".index(match[2]) + 1
+        return round(float(match[1]) * (1024 if match[3] else 1000) ** power)
+    return None
+
+
+def smaller_plan(
     plan: Plan, error: BaseException, state: TrainState | None, items: Mapping[str, int] | None
 ) -> tuple[Plan, str] | None:
-    """The plan to go on with after an error, and in words what has changed.
+    """The plan to continue with after an error, and a sentence for the user.
 
-    The minibatches are made smaller where the update failed over an allocation of the size of its
-    own temporaries: the experience stays as much as it was. Else the environments are halved.
+    Where the update failed to allocate about as much as its own temporaries take, the minibatches
+    are halved: the batch keeps its size. In every other case the environments are halved.
 
     Args:
       plan: of the step that failed.
       error: what was raised.
-      state: that the failed step was given; None before the first.
-      items: bytes by item as the compiler counts them, None where it does not tell.
+      state: the failed step's argument; None before the first step.
+      items: bytes by item as the compiler counts them; None where it does not count.
 
     Returns:
-      None where the error is about something else than memory.
+      None where the error is not about memory.
 
     Raises:
-      RunError: the user wants it to fail, or there is nothing left to halve.
+      RunError: the user chose `--on-oom fail`, or nothing is left to halve.
     """
-    if not is_exhausted(error):
+    if not is_out_of_memory(error):
         return None
-    config, at = plan.config, 0 if state is None else int(state.iteration)
-    updating, asked = _was_updating(state), bytes_asked(error)
-    said = f"out of memory {'in the update of' if updating else 'in'} iteration {at + 1:,}"
-    said += f" with {config.num_envs:,} environments"
-    said += f" ({formats.size(asked)} asked for)" if asked else ""
+    config, iteration = plan.config, 1 if state is None else int(state.iteration) + 1
+    updating, requested = _was_updating(state), requested_bytes(error)
+    what = f"out of memory in {'the update of ' if updating else ''}iteration {iteration:,}"
+    what += f" with {config.num_envs:,} environments"
+    what += f" ({formats.size(requested)} requested)" if requested else ""
     if config.on_oom == "fail":
-        raise RunError(f"{said}; use --num-envs auto, or --on-oom shrink to go on with fewer")
+        raise RunError(f"{what}; use --num-envs auto, or --on-oom shrink to continue with fewer")
     temporaries = (items or {}).get("temporaries", 0)
-    if updating and asked and 2 * asked >= temporaries > 0:
-        changed = _halved_minibatches(config) or _halved_envs(config)
-    else:
-        changed = _halved_envs(config)
-    if changed is None:
-        raise RunError(f"{said}, and no fewer will do: use smaller networks or a shorter unroll")
-    now, what = changed
-    return plan.resized(now), f"{said}: goes on with {what}"
+    smaller = None
+    if updating and requested and 2 * requested >= temporaries > 0:
+        smaller = _halved_minibatches(config)
+    smaller = smaller or _halved_envs(config)
+    if smaller is None:
+        raise RunError(f"{what}, which cannot be halved: use smaller networks or a shorter unroll")
+    config, size = smaller
+    return plan.resized(config), f"{what}: continuing with {size}"
 
 
 def is_whole(state: TrainState) -> bool:
-    """Whether the learner of a state that a failed step was given can still be read."""
-    kept = (state.learner, state.key, state.iteration, state.env_steps)
-    return not _is_gone(kept)
+    """Whether the learner of a failed step's argument can still be read."""
+    return not _is_deleted((state.learner, state.key, state.iteration, state.env_steps))
 
 
 def _was_updating(state: TrainState | None) -> bool:
-    """The step hands the environments' memory on: where that is gone the collection had ended."""
-    return state is not None and state.env_state is not None and _is_gone(state.env_state)
+    """The collection takes the environments' memory: where that is deleted it had ended."""
+    return state is not None and state.env_state is not None and _is_deleted(state.env_state)
 
 
-def _is_gone(tree: object) -> bool:
+def _is_deleted(tree: object) -> bool:
     return any(leaf.is_deleted() for leaf in jax.tree.leaves(tree))
 
 
 def _halved_minibatches(config: Config) -> tuple[Config, str] | None:
-    samples = int(config.num_envs) * config.ppo.unroll
-    number = 2 * config.ppo.minibatches
-    if samples % number or samples == number:
+    entry = algorithm_entry(config.algo)
+    smaller = replace(config, **{entry.name: entry.more_minibatches(getattr(config, entry.name))})
+    needs = algorithm_needs(smaller)
+    samples = int(config.num_envs) * needs.unroll
+    if samples % needs.minibatches or samples == needs.minibatches:
         return None
-    ppo = replace(config.ppo, minibatches=number)
-    return replace(config, ppo=ppo), f"minibatches of {samples // number:,} samples, half as many"
+    size = samples // needs.minibatches
+    return smaller, f"{needs.minibatches} minibatches of {size:,} samples"
 
 
 def _halved_envs(config: Config) -> tuple[Config, str] | None:
-    step = granularity_of(config.ppo.unroll, config.ppo.minibatches)
+    needs = algorithm_needs(config)
+    step = granularity_of(needs.unroll, needs.minibatches)
     half = int(config.num_envs) // 2 // step * step
     if half < step:
         return None
-    return replace(config, num_envs=half), f"{half:,}"
+    return replace(config, num_envs=half), f"{half:,} environments (reset)"

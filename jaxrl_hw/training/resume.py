@@ -1,11 +1,11 @@
-"""The state that a run goes on from."""
+"""The restore phase: the state that a run continues from."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import jax
 
 from jaxrl_hw.checkpointing.checkpoint import Checkpoints, restore_from
 from jaxrl_hw.checkpointing.copying import repair
@@ -19,89 +19,62 @@ from jaxrl_hw.training.run import form_for, saved_num_envs
 from jaxrl_hw.training.train_step import with_fresh_envs
 from jaxrl_hw.types import Algorithm, TrainState
 
-Restore = Callable[[Any], Any]
-"""A function from the form of a state to (state, iteration); None where nothing is saved."""
-
 
 def restore_state(
-    plan: Plan, env: Env, algorithm: Algorithm, saves: Checkpoints, console: Console
+    plan: Plan, env: Env, algorithm: Algorithm, checkpoints: Checkpoints, console: Console
 ) -> TrainState | None:
-    """The newest whole checkpoint of the plan's run, or the one it starts from; None without one.
+    """The newest whole checkpoint of the plan's run, or the one `--resume PATH` names; else None.
 
-    Where every checkpoint in the run's folder is damaged, they are replaced by the mirror's.
+    Where every checkpoint in the run folder is damaged, the mirror's replace them. Where the number
+    of environments has changed, they are reset.
 
     Raises:
       UserError: a checkpoint of another form, or a newer version's.
-      RunError: every checkpoint is damaged, in the mirror as well.
+      RunError: every checkpoint is damaged, in the mirror too.
     """
-    resume = plan.config.resume
+    config = plan.config
+
+    def form(source: Path) -> Any:
+        """Form of a checkpoint in `source`, by the settings that were saved with it."""
+        number = saved_num_envs(source) or env.num_envs
+        return lambda saved: form_for(config, env, algorithm, int(saved.get("num_envs", number)))
+
     if plan.iterations_done:
         try:
-            return _read(plan, env, algorithm, plan.folder, saves.restore, console)
+            found = checkpoints.restore(form(plan.folder))
         except AllDamagedError:
             if plan.mirror is None or not plan.mirror.newest_checkpoint():
                 raise
-            mirror = plan.mirror
-        _repair(plan, mirror, env, algorithm, saves, console)
-        return _read(plan, env, algorithm, plan.folder, saves.restore, console)
-    if resume in RESUME_WORDS:
+            _copy_from_mirror(plan.mirror, form(plan.mirror.path), checkpoints, console)
+            found = checkpoints.restore(form(plan.folder))
+    elif config.resume in RESUME_WORDS:
         return None
-    path = Path(resume).expanduser()
-
-    def named(form: Any) -> Any:
-        return restore_from(path, form, console.warning)
-
-    state = _read(plan, env, algorithm, path, named, console)
-    if state is not None:
-        console.message(f"starts from iteration {int(state.iteration)} of {path}")
-    return state
-
-
-def _repair(
-    plan: Plan,
-    mirror: RunDir,
-    env: Env,
-    algorithm: Algorithm,
-    saves: Checkpoints,
-    console: Console,
-) -> None:
-    """Put the mirror's whole checkpoints in the place of damaged ones."""
-    with Checkpoints(mirror.checkpoints, warn=console.warning) as theirs:
-        # read first: what is damaged there as well must not replace anything
-        _read(plan, env, algorithm, mirror.path, theirs.restore, Console(io.StringIO()))
-        whole = [n for n in theirs.iterations() if n not in theirs.shelf.damaged]
-    repair(mirror, saves.shelf, whole)
-    console.message(
-        f"copied back from the mirror {mirror.path}: {len(whole)} checkpoints, "
-        f"the newest of iteration {whole[-1]:,}"
-    )
-
-
-def _read(
-    plan: Plan,
-    env: Env,
-    algorithm: Algorithm,
-    source: Path,
-    restore: Restore,
-    console: Console,
-) -> TrainState | None:
-    """A checkpoint's state, with environments made anew where their number has changed."""
-    config = plan.config
-    usual = saved_num_envs(source) or env.num_envs
-    theirs = usual
-
-    def form(saved: dict[str, Any]) -> TrainState:
-        nonlocal theirs
-        theirs = int(saved.get("num_envs", usual))
-        return form_for(config, env, algorithm, theirs)
-
-    found = restore(form)
+    else:
+        path = Path(config.resume).expanduser()
+        found = restore_from(path, form(path), console.warning)
+        console.message(f"starting from iteration {found[1]} of {path}")
     if found is None:
         return None
     state: TrainState = found[0]
-    if theirs == env.num_envs:
+    saved = jax.tree.leaves(state.env_state.envs)[0].shape[0]
+    if saved == env.num_envs:
         return state
     console.message(
-        f"environments made anew: {env.num_envs} instead of {theirs}; the learner continues"
+        f"continuing with {env.num_envs:,} environments (reset) instead of {saved:,}; the learner "
+        "is kept"
     )
-    return with_fresh_envs(state, env, algorithm, config.seed)
+    return with_fresh_envs(state, env, config.seed)
+
+
+def _copy_from_mirror(
+    mirror: RunDir, form: Any, checkpoints: Checkpoints, console: Console
+) -> None:
+    """Replace damaged checkpoints by the mirror's whole ones."""
+    with Checkpoints(mirror.checkpoints, warn=console.warning) as copies:
+        copies.restore(form)  # read first: a copy that is damaged too must not replace anything
+        whole = [n for n in copies.iterations() if n not in copies.shelf.damaged]
+    repair(mirror, checkpoints.shelf, whole)
+    console.message(
+        f"copied {len(whole)} checkpoints back from the mirror {mirror.path}, the newest of "
+        f"iteration {whole[-1]:,}"
+    )

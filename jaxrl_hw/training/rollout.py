@@ -22,10 +22,13 @@ class RolloutState(NamedTuple):
     episode_length: Array  # [] control steps, likewise
 
 
-def init_rollout(env: Env, key: Array) -> RolloutState:
-    """Fresh environments. Consumes key."""
+def init_rollout(env: Env, key: Array, task_params: TaskParams = None) -> RolloutState:
+    """Fresh environments. Consumes key.
+
+    task_params: that they are reset with; None for those of the run's start.
+    """
     nothing = jnp.full((), jnp.nan, jnp.float32)
-    return RolloutState(env.reset(key), nothing, nothing)
+    return RolloutState(env.reset(key, task_params), nothing, nothing)
 
 
 def collect(

@@ -42,6 +42,12 @@ class Run:
         return int(self.state.iteration)
 
 
+def environments(config: Config) -> tuple[Env, Algorithm]:
+    """Environments and algorithm of a config. Raises UserError as `make_env` does."""
+    env = make_env(config)
+    return env, make_algorithm(config, env)
+
+
 def make_policy(env: Env, algorithm: Algorithm, state: TrainState) -> Callable[[Any], jax.Array]:
     """The deterministic policy of a state, as a jitted function of observations [..., O]."""
     learner, phase_mask = state.learner, env.phase_mask(env.params_at(state.env_steps))
@@ -80,9 +86,7 @@ def form_for(config: Config, env: Env, algorithm: Algorithm, num_envs: int) -> T
     """The form of a state of the same run with another number of environments."""
     if num_envs == env.num_envs:
         return state_form(env, algorithm)
-    other = replace(config, num_envs=num_envs)
-    then = make_env(other)
-    return state_form(then, make_algorithm(other, then))
+    return state_form(*environments(replace(config, num_envs=num_envs)))
 
 
 def load_run(folder: str | Path, iteration: int | None = None) -> Run:
@@ -94,8 +98,7 @@ def load_run(folder: str | Path, iteration: int | None = None) -> Run:
     """
     run = RunDir(folder)
     config = saved_config(folder)
-    env = make_env(config)
-    algorithm = make_algorithm(config, env)
+    env, algorithm = environments(config)
 
     def form(saved: dict[str, Any]) -> TrainState:
         return form_for(config, env, algorithm, int(saved.get("num_envs", env.num_envs)))

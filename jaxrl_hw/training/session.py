@@ -1,205 +1,203 @@
-"""Iterations on one built step, with what happens beside each: the part of a run that is a line of
-sessions.jsonl."""
+"""The iterate phase: one session, which is a line of sessions.jsonl."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from typing import Any
 
-from jaxrl_hw.checkpointing.checkpoint import Checkpoints
-from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.config import validation
+from jaxrl_hw.config.curriculum import stage_index
 from jaxrl_hw.errors import RunError
-from jaxrl_hw.hardware.memory import MemoryWatch
 from jaxrl_hw.loggers import formats
-from jaxrl_hw.loggers.console import Console
-from jaxrl_hw.loggers.jsonl import MetricsLog, read_columns
 from jaxrl_hw.loggers.tensorboard import TensorBoardLog
 from jaxrl_hw.planning.disk_space import is_saved
 from jaxrl_hw.planning.fitted_size import SHRUNK_FROM
-from jaxrl_hw.planning.plan import Plan
-from jaxrl_hw.training.build import Built, learned
-from jaxrl_hw.training.early_stop import EarlyStop
-from jaxrl_hw.training.exhaustion import is_exhausted
-from jaxrl_hw.training.metrics import Meter, Row, refuse_nonfinite, stage_of
-from jaxrl_hw.training.stop_request import StopRequest
+from jaxrl_hw.training.build import Built, remember_session
+from jaxrl_hw.training.context import TrainContext
+from jaxrl_hw.training.metrics import Meter, Row, past_early_stop, refuse_nonfinite
+from jaxrl_hw.training.oom import is_out_of_memory
+from jaxrl_hw.training.train_step import total_steps
+from jaxrl_hw.training.trainer import CALLBACK, EARLY_STOP, GOAL
 from jaxrl_hw.types import TrainState
 
 FAILED, OUT_OF_MEMORY = "failed", "out of memory"
-"""What a session's line says of an exception; after the second the next line goes on with less."""
+"""`ended` of a session that raised. After OUT_OF_MEMORY a smaller session follows."""
 
 _CROWDED = 0.95
-"""Share of the memory above which the user is told."""
+"""Share of the memory that the run may use, above which the user is warned."""
 
 
-@dataclass
-class Desk:
-    """What every part of a session works with."""
+class Session:
+    """Iterations on one compiled train step.
 
-    folder: RunDir
-    console: Console
-    stop: StopRequest
-    saves: Checkpoints
-    memory: MemoryWatch
-    log: MetricsLog
-    plateau: EarlyStop | None
-    callback: Callable[[Row], bool | None] | None
-    changed: Callable[[], None]
-    """Called when a file of the run folder has changed that the mirror wants."""
-    fresh: bool
-    """The process held nothing of the user's before the run."""
-    shrunk_from: list[dict[str, int]]
-    """Sizes that memory did not do for in this session."""
+    Args:
+      context: of the run.
+      built: the compiled step, with its plan.
+      state: to start from.
+      compile_s: seconds that building took.
+      too_large: sizes that did not fit in memory before (`fitted_size.size_of`).
+      rescued_stage: curriculum stage of the state's last iteration where the state was rescued from
+        a session that ran out of memory, and is saved before anything else; else None.
+    """
 
-
-@dataclass
-class Part:
-    """Iterations with one number of environments."""
-
-    desk: Desk
-    built: Built
-    state: TrainState
-    """The last one that is whole: before the step that is under way."""
-    compile_s: float
-    rescued: bool = False
-    """Memory did not do for the part before: what is left of it is in this state alone."""
-    rates: list[float] = field(default_factory=list)
-    _crowded: bool = False
-
-    @property
-    def plan(self) -> Plan:
-        return self.built.plan
+    def __init__(
+        self,
+        context: TrainContext,
+        built: Built,
+        state: TrainState,
+        *,
+        compile_s: float,
+        too_large: Sequence[dict[str, int]] = (),
+        rescued_stage: int | None = None,
+    ) -> None:
+        self.state = state
+        """The last whole one: before the step that is under way."""
+        self.stage = rescued_stage or 0
+        """Curriculum stage in which the last iteration was collected."""
+        self._context, self._built, self._plan = context, built, built.plan
+        self._compile_s, self._too_large = compile_s, list(too_large)
+        self._rescued = rescued_stage is not None
+        self._first = self._iteration = int(state.iteration)
+        self._early_stop = past_early_stop(self._plan.config, context.folder, self._first)
+        self._meter = Meter(context.memory, built.env.num_envs * built.algorithm.unroll)
+        self._rates: list[float] = []
+        self._is_crowded = False
+        self._board = TensorBoardLog(
+            context.folder.tensorboard,
+            self._plan.config.tensorboard,
+            purge_step=self._first + 1,
+            warn=context.console.warning,
+        )
 
     def run(self) -> str:
-        """Iterate until something ends it; says what: goal, early stop, callback, time limit, a
-        signal's name. Whatever is raised is told in sessions.jsonl first.
+        """Iterate until the run ends; says why: goal, early stop, callback, time limit or a
+        signal's name. What is raised is recorded in sessions.jsonl first.
         """
-        first = int(self.state.iteration)
-        self._open(first)
-        if self.rescued and first:
-            self.desk.saves.save(first, self.state, {}, stage=stage_of(self.plan.config, first))
+        hardware, config = self._plan.hardware, self._plan.config
+        record: dict[str, Any] = {
+            "hardware": hardware.name,
+            "platform": hardware.platform,
+            "physics": config.physics,
+            "num_envs": config.num_envs,
+            "first_iteration": self._first + 1,
+        }
+        if self._too_large:
+            record[SHRUNK_FROM] = self._too_large
+        self._context.folder.open_session(record)
         try:
+            self._open()
             ended = self._iterate()
         except BaseException as error:
-            with contextlib.suppress(RunError):  # the first failure is the one to tell
-                self._close(first, OUT_OF_MEMORY if is_exhausted(error) else FAILED)
+            with contextlib.suppress(RunError):  # the first failure is the one to report
+                self._close(OUT_OF_MEMORY if is_out_of_memory(error) else FAILED)
             raise
-        self._close(first, ended)
+        self._close(ended)
         return ended
 
-    def _open(self, iteration: int) -> None:
-        """Write what describes the run, and cut metrics past the checkpoint."""
-        plan, folder = self.plan, self.desk.folder
-        gave_up = {SHRUNK_FROM: list(self.desk.shrunk_from)} if self.desk.shrunk_from else {}
-        folder.open_session(
-            {
-                "hardware": plan.hardware.name,
-                "platform": plan.hardware.platform,
-                "physics": plan.config.physics,
-                "num_envs": plan.config.num_envs,
-                "first_iteration": iteration + 1,
-                **gave_up,
-            }
-        )
-        self.desk.log.truncate_after(iteration)
-        self.desk.saves.config = validation.to_dict(plan.config)
-        folder.write_config(self.desk.saves.config)
-        folder.write_plan(plan.to_dict())
-        self.desk.changed()
-        self._board = TensorBoardLog(
-            folder.tensorboard,
-            plan.config.tensorboard,
-            purge_step=iteration + 1,
-            warn=self.desk.console.warning,
-        )
+    def _open(self) -> None:
+        """Write what describes the run, and cut metrics after the checkpoint."""
+        context, folder = self._context, self._context.folder
+        context.log.truncate_after(self._first)
+        self._meter.begin_session(folder)
+        settings = validation.to_dict(self._plan.config)
+        context.checkpoints.config = settings
+        folder.write_config(settings)
+        folder.write_plan(self._plan.to_dict())
+        context.update_mirror()
+        if self._rescued and self._first:
+            context.checkpoints.save(self._first, self.state, {}, stage=self.stage)
 
     def _iterate(self) -> str:
-        desk, config, lock = self.desk, self.plan.config, self.desk.folder.lock
-        iteration, ended, row = int(self.state.iteration), "goal", Row()
-        samples = self.built.env.num_envs * self.built.algorithm.unroll
-        self._meter = Meter(desk.folder, desk.memory, samples)
-        while iteration < config.iterations:
-            self._meter.begin()
-            state, metrics = self.built.step(self.state)
+        context, config, lock = self._context, self._plan.config, self._context.folder.lock
+        ended, row, env_steps = GOAL, Row(), total_steps(self.state.env_steps)
+        while self._iteration < config.iterations:
+            self._meter.begin_iteration()
+            state, metrics = self._built.step(self.state)
             row = self._meter.row(state, metrics)
-            refuse_nonfinite(row)
-            self.state, iteration = state, iteration + 1
+            refuse_nonfinite(row, config.algo)
+            self.stage = stage_index(config.curriculum, env_steps)
+            self.state, self._iteration, env_steps = state, row["iteration"], row["env_steps"]
             if lock.lost:
                 lock.check()
-            self._tell(iteration, row)
-            asked = desk.callback is not None and desk.callback(row) is True
-            if is_saved(config, iteration) and iteration < config.iterations:
+            self._report(row)
+            stopped = context.callback is not None and context.callback(row) is True
+            if self._iteration == config.iterations:
+                break
+            if is_saved(config, self._iteration):
                 lock.check()
-                desk.saves.save(iteration, state, row, stage=stage_of(config, iteration))
-            reason = "callback" if asked else desk.stop.check(self._meter.iteration_seconds)
-            if desk.plateau is not None and desk.plateau.feed(row["episode_return"]):
-                desk.console.message(f"early stop: {desk.plateau}")
-                reason = "early stop"
-            if reason and iteration < config.iterations:
+                context.checkpoints.save(self._iteration, state, row, stage=self.stage)
+            if reason := self._stop_reason(stopped, row):
                 ended = reason
                 break
-        self._save_last(iteration, row)
+        self._save_last(row)
         return ended
 
-    def _tell(self, iteration: int, row: Row) -> None:
-        """An iteration's row, to everyone who wants it."""
-        self.rates.append(row["env_steps_per_s"])
-        self.desk.log.append(row)
-        self._board.append(iteration, row)
-        shown = {**row, "goal": self.plan.config.iterations}
+    def _report(self, row: Row) -> None:
+        """Log an iteration's row everywhere."""
+        context = self._context
+        self._rates.append(row["env_steps_per_s"])
+        context.log.append(row)
+        self._board.append(self._iteration, row)
+        shown = {**row, "goal": self._plan.config.iterations}
         if "tracking/velocity_error" in row:
             shown["tracking_error"] = row["tracking/velocity_error"]
-        self.desk.console.progress(shown)
-        most, used = self.plan.most_bytes, row["memory_bytes"] or 0
-        if most and used > _CROWDED * most and not self._crowded:
-            self._crowded = True
-            self.desk.console.warning(
-                f"{formats.size(used)} of the {formats.size(most)} that the run may use are taken"
+        context.console.progress(shown)
+        most, used = self._plan.most_bytes, row["memory_bytes"] or 0
+        if most and used > _CROWDED * most and not self._is_crowded:
+            self._is_crowded = True
+            context.console.warning(
+                f"the run uses {formats.size(used)} of the {formats.size(most)} that it may use"
             )
 
-    def _save_last(self, iteration: int, row: Row) -> None:
-        """Save, unless that is done, and make sure that it is on disk."""
-        folder, saves = self.desk.folder, self.desk.saves
+    def _stop_reason(self, stopped: bool, row: Row) -> str | None:
+        """Why the run stops before its goal; None where it continues."""
+        context, early_stop = self._context, self._early_stop
+        if early_stop is not None and early_stop.feed(row["episode_return"], self.stage):
+            context.console.message(f"early stop: {early_stop}")
+            return EARLY_STOP
+        return CALLBACK if stopped else context.stop.check(self._meter.iteration_seconds)
+
+    def _save_last(self, row: Row) -> None:
+        """Save the last state unless that is done, and make sure that it is on disk."""
+        folder, checkpoints = self._context.folder, self._context.checkpoints
         folder.lock.check()
-        if not saves.has(iteration):
-            saves.save(iteration, self.state, row, stage=stage_of(self.plan.config, iteration))
-        if not saves.has(iteration):
-            there = saves.iterations()
-            newest = f"of iteration {there[-1]:,}" if there else "none"
+        if not checkpoints.has(self._iteration):
+            checkpoints.save(self._iteration, self.state, row, stage=self.stage)
+        if not checkpoints.has(self._iteration):
+            newest = checkpoints.iterations()[-1:]
             raise RunError(
-                f"iteration {iteration:,} could not be saved in {folder.checkpoints}; the "
-                f"newest checkpoint is {newest}; make room there and run the same command again"
+                f"iteration {self._iteration:,} could not be saved in {folder.checkpoints}; the "
+                f"newest checkpoint is {f'of iteration {newest[0]:,}' if newest else 'none'}; make "
+                "room there and run the same command again"
             )
 
-    def _close(self, first: int, ended: str) -> None:
+    def _close(self, ended: str) -> None:
+        """Record what the session measured and why it ended."""
+        context, folder = self._context, self._context.folder
         self._board.close()
-        desk, folder = self.desk, self.desk.folder
-        desk.saves.wait()
+        context.checkpoints.wait()
         if folder.lock.lost:  # the folder is another process's now
             return
-        last = 0
-        if folder.metrics_jsonl.exists():
-            rows = read_columns(folder.metrics_jsonl).get("iteration", [])
-            last = rows[-1] if rows else 0
-        measured = desk.memory.read()
-        learned(self.built, desk.memory, self.rates, desk.fresh)
-        bytes_measured = {
+        fresh_process = context.fresh_process and not self._too_large
+        remember_session(self._built, context.memory, self._rates, fresh_process)
+        measured, compile_s = context.memory.read(), round(self._compile_s, 3)
+        measured_bytes = {
             "peak": measured.peak,
-            "compile_peak": desk.memory.compiling,
+            "compile_peak": context.memory.compiling,
             "source": measured.source,
         }
-        told = {"measured_bytes": bytes_measured, "compile_s": round(self.compile_s, 3)}
+        outcome = {"measured_bytes": measured_bytes, "compile_s": compile_s}
         try:
-            folder.write_plan({**self.plan.to_dict(), **told})
+            folder.write_plan({**self._plan.to_dict(), **outcome})
         finally:
             folder.close_session(
                 {
-                    "last_iteration": max(last, first),
+                    "last_iteration": self._iteration,
                     "seconds": round(self._meter.seconds, 3),
-                    "compile_s": round(self.compile_s, 3),
-                    "save_s": round(desk.saves.saved_s, 3),
-                    "save_blocked_s": round(desk.saves.blocked_s, 3),
+                    "compile_s": compile_s,
+                    "save_s": round(context.checkpoints.saved_s, 3),
+                    "save_blocked_s": round(context.checkpoints.blocked_s, 3),
                     "ended": ended,
                 }
             )

@@ -21,20 +21,32 @@ TrainStep = Callable[[TrainState], tuple[TrainState, Metrics]]
 def init_train_state(env: Env, algorithm: Algorithm, seed: int) -> TrainState:
     """A run's first state: fresh parameters, fresh environments, nothing done."""
     key, key_learner, key_envs = jax.random.split(make_key(seed), 3)
-    # run once, so compiled in a hurry: on a CPU the optimizer would take seconds to save nothing
+    envs = _run_once(lambda key: init_rollout(env, key), key_envs)
+    return _first(jax.jit(algorithm.init)(key_learner), envs, key)
+
+
+def with_fresh_envs(state: TrainState, env: Env, seed: int) -> TrainState:
+    """The same learner, counters and key with fresh environments.
+
+    Args:
+      state: its env_state may be None.
+      env: the environments to reset; their number may differ from the state's.
+      seed: of the run; every iteration of it gets other environments.
+    """
+    key = jax.random.fold_in(make_key(seed), state.iteration)
+    envs = _run_once(
+        lambda key, env_steps: init_rollout(env, key, env.params_at(env_steps)),
+        key,
+        state.env_steps,
+    )
+    return state._replace(env_state=envs)
+
+
+def _run_once(function: Callable[..., Any], *args: Any) -> Any:
+    """A function's value; on a CPU compiled unoptimized, as optimizing would only take seconds."""
     quick: dict[str, str | bool] | None
     quick = {"xla_backend_optimization_level": "0"} if jax.default_backend() == "cpu" else None
-    start = jax.jit(lambda key: init_rollout(env, key)).lower(key_envs).compile(quick)
-    return _first(jax.jit(algorithm.init)(key_learner), start(key_envs), key)
-
-
-def with_fresh_envs(state: TrainState, env: Env, algorithm: Algorithm, seed: int) -> TrainState:
-    """The same learner, counters and key with environments made anew.
-
-    seed: of the run; a state of another iteration gets other environments.
-    """
-    fresh = init_train_state(env, algorithm, seed + int(state.iteration))
-    return state._replace(env_state=fresh.env_state)
+    return jax.jit(function).lower(*args).compile(quick)(*args)
 
 
 def state_form(env: Env, algorithm: Algorithm) -> TrainState:

@@ -1,8 +1,7 @@
-"""A run's first state: everything fresh, or the policy of another run."""
+"""Warm starts: a run's first state, with what another training has learned in place of its own."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -24,13 +23,13 @@ from jaxrl_hw.training.train_step import init_train_state
 from jaxrl_hw.types import Algorithm, TrainState
 
 MIN_STD = 0.2
-"""Of the exploration that a policy starts with where its value network is new: trained to its end a
-policy hardly explores, and a value network learns little from actions that are all alike."""
+"""Least action noise that a policy starts with where its value network is new. A policy that was
+trained to its end hardly explores, and a value network learns little from actions all alike."""
 REMEMBERED_BATCHES = 1000
-"""How many of the run's own batches the statistics taken over count for, at most. With all of the
-millions of observations they come from they would never follow a robot that moves otherwise; with
-50 they follow at once, and a policy loses its tracking to that alone (g1_12dof: 0.052 to 0.071 m/s
-in 120 iterations in which none of its weights moved)."""
+"""Observation statistics that are taken over count for at most this many of the run's own batches.
+With the weight of millions of observations they would never follow a robot that moves otherwise.
+With 50 batches they follow at once, and the policy loses its tracking to that alone (g1_12dof:
+0.052 to 0.071 m/s in 120 iterations in which none of its weights moved)."""
 
 
 def first_state(env: Env, algorithm: Algorithm, config: Config, console: Console) -> TrainState:
@@ -42,41 +41,38 @@ def first_state(env: Env, algorithm: Algorithm, config: Config, console: Console
     """
     if not config.init_from:
         return init_train_state(env, algorithm, config.seed)
-    # the motion_prior would only be overwritten
-    plain = replace(config, ppo=replace(config.ppo, motion_prior=False))
-    fresh = init_train_state(env, make_algorithm(plain, env), config.seed)
-    theirs: TrainState | None = None
+    no_prior = make_algorithm(config, env._replace(motion_prior=None))  # it would be overwritten
+    fresh = init_train_state(env, no_prior, config.seed)
+    origin: TrainState | None = None
     if is_run_folder(config.init_from):
         run = load_run(config.init_from)
-        policy, theirs = portable(run.config, run.state), run.state
+        policy, origin = portable(run.config, run.state), run.state
     else:
         policy = open_policy(config.init_from)
     check_same_form(policy, fresh, config)
-    batch = env.num_envs * algorithm.unroll
-    state, taken = take_over(fresh, policy, theirs, batch)
-    waits = config.ppo.critic_warmup
-    alone = f"; only the value network learns for {waits} iterations" if waits else ""
-    console.message(
-        f"starts from {config.init_from} (iteration {policy.meta['iteration']:,}): {taken}{alone}"
-    )
+    state, taken = warm_start(fresh, policy, origin, env.num_envs * algorithm.unroll)
+    warmup = algorithm.critic_warmup
+    alone = f"; only the value network learns for {warmup} iterations" if warmup else ""
+    at = policy.meta["iteration"]
+    console.message(f"warm start from {config.init_from} (iteration {at:,}): {taken}{alone}")
     return state
 
 
 def check_same_form(policy: PortablePolicy, state: TrainState, config: Config) -> None:
-    """Raises UserError where a policy cannot stand in for a run's own; shows both."""
+    """Raises UserError where a policy cannot replace a run's own; shows both."""
     layers = layers_of(state.params.policy)
-    sizes = [layers[0]["kernel"].shape[0], *(layer["bias"].shape[0] for layer in layers)]
-    meta = policy.meta
-    ours = _form(config.robot, tuple(sizes), config.net.activation)
+    sizes = (layers[0]["kernel"].shape[0], *(layer["bias"].shape[0] for layer in layers))
     size = (policy.obs_size, *policy.widths, policy.action_size)
-    theirs = _form(meta["robot"], size, policy.activation)
-    if size == tuple(sizes) and policy.activation == config.net.activation:
+    if size == sizes and policy.activation == config.net.activation:
         return
+    robot = policy.meta["robot"]
+    hint = "leave out --net.policy and --net.activation to take the policy's own"
     if (size[0], size[-1]) != (sizes[0], sizes[-1]):
-        hint = f"use --robot {meta['robot']}, or another policy"
-    else:
-        hint = "leave out --net.policy and --net.activation to take the policy's own"
-    raise UserError(f"--init-from {config.init_from} has {theirs}; this run has {ours}; {hint}")
+        hint = f"use --robot {robot}, or another policy"
+    raise UserError(
+        f"--init-from {config.init_from} has {_form(robot, size, policy.activation)}; "
+        f"this run has {_form(config.robot, sizes, config.net.activation)}; {hint}"
+    )
 
 
 def _form(robot: str, sizes: tuple[int, ...], activation: str) -> str:
@@ -87,27 +83,27 @@ def _form(robot: str, sizes: tuple[int, ...], activation: str) -> str:
     )
 
 
-def take_over(
-    state: TrainState, policy: PortablePolicy, theirs: TrainState | None, batch: int
+def warm_start(
+    state: TrainState, policy: PortablePolicy, origin: TrainState | None, batch: int
 ) -> tuple[TrainState, str]:
-    """A fresh state with a policy in place of its own, and in words what was taken.
+    """A fresh state with another policy in place of its own, and in words what was taken.
 
-    Network and observation statistics come from the policy. From the run that trained it come the
-    value network with its statistics and the exploration noise too, where its form is the same.
+    The network and its observation statistics come from the policy. The value network, its
+    statistics and the action noise come from the state that trained it, where its form is the same.
 
     Args:
       state: fresh; its optimizer's moments, environments, key and counters stay.
       policy: of the same form as the state's.
-      theirs: the state of the policy's run, None where there is only the policy.
+      origin: the state that the policy is from; None where only the policy is there.
       batch: samples per iteration of the new run.
     """
-    seen = REMEMBERED_BATCHES * batch
-    stats = state.obs_stats._replace(policy=_forgetful(stats_of(policy), seen))
+    most = REMEMBERED_BATCHES * batch
+    stats = state.obs_stats._replace(policy=_limited(stats_of(policy), most))
     params = state.params._replace(policy=params_of(policy))
-    if theirs is not None and _critic_form(theirs) == _critic_form(state):
+    if origin is not None and _critic_form(origin) == _critic_form(state):
         taken = "policy, value network, their statistics and the action noise"
-        stats = stats._replace(critic=_forgetful(theirs.obs_stats.critic, seen))
-        params = params._replace(value=theirs.params.value, log_std=theirs.params.log_std)
+        stats = stats._replace(critic=_limited(origin.obs_stats.critic, most))
+        params = params._replace(value=origin.params.value, log_std=origin.params.log_std)
     else:
         log_std = jnp.maximum(jnp.array(policy.log_std, jnp.float32), jnp.log(MIN_STD))
         params = params._replace(log_std=log_std)
@@ -117,8 +113,8 @@ def take_over(
     return state._replace(params=params, opt_state=opt_state, obs_stats=stats), taken
 
 
-def _forgetful(stats: RunningStats, seen: int) -> RunningStats:
-    return stats._replace(seen=jnp.minimum(jnp.float32(stats.seen), jnp.float32(seen)))
+def _limited(stats: RunningStats, most: int) -> RunningStats:
+    return stats._replace(seen=jnp.minimum(jnp.float32(stats.seen), jnp.float32(most)))
 
 
 def _critic_form(state: TrainState) -> list[tuple[str, Any, Any]]:

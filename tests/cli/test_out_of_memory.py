@@ -1,9 +1,9 @@
-"""An allocation fails in the middle of a run: it goes on with less, and the learner with it."""
+"""An allocation fails in the middle of a run: the run continues smaller and keeps the learner."""
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,10 @@ import jax
 import numpy as np
 import pytest
 
-from jaxrl_hw import load_run
-from jaxrl_hw.train import main
-from jaxrl_hw.training import build as building
+from jaxrl_hw import RunError, fit, load_run
+from jaxrl_hw.cli.flags import parse
+from jaxrl_hw.loggers.console import Console
+from jaxrl_hw.training.build import Build, Built, build_step
 from jaxrl_hw.types import TrainState
 
 SMALL = [
@@ -23,16 +24,20 @@ SMALL = [
 ]
 NO_ROOM = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate {} bytes."
 
-pytestmark = pytest.mark.usefixtures("quick_compile")
+pytestmark = [pytest.mark.usefixtures("quick_compile"), pytest.mark.slow]
 
 
 class Faulty:
-    """The real train step, whose device runs out of memory at one iteration, once."""
+    """Builds the real train step, whose device runs out of memory at one iteration, once."""
 
     def __init__(self, at: int, *, after_collecting: bool = False, asked: int = 1 << 30) -> None:
         self.at, self.after_collecting, self.asked = at, after_collecting, asked
         self.seen: list[TrainState] = []  # what each step was given, on the host
         self.failed = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Built:
+        built = build_step(*args, **kwargs)
+        return built._replace(step=self.around(built.step))
 
     def around(self, step: Any) -> Any:
         def stepping(state: TrainState) -> Any:
@@ -48,34 +53,35 @@ class Faulty:
         return stepping
 
 
-@pytest.fixture
-def faulty(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Faulty]:
-    def make(at: int, **more: Any) -> Faulty:
-        fault, build = Faulty(at, **more), building.build
+class CrowdedCompiler:
+    """The compiler lacks memory the first time."""
 
-        def building_with_fault(*args: Any, **kwargs: Any) -> building.Built:
-            built = build(*args, **kwargs)
-            return built._replace(step=fault.around(built.step))
+    def __init__(self) -> None:
+        self.asked: list[int] = []
 
-        monkeypatch.setattr(building, "build", building_with_fault)
-        return fault
-
-    return make
-
-
-@pytest.fixture
-def crowded_compiler(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The compiler lacks memory the first time; the list tells what it was asked for."""
-    build, asked = building.build, []
-
-    def failing(plan: Any, env: Any, *args: Any, **kwargs: Any) -> building.Built:
-        asked.append(env.num_envs)
-        if len(asked) == 1:
+    def __call__(self, plan: Any, env: Any, *args: Any, **kwargs: Any) -> Built:
+        self.asked.append(env.num_envs)
+        if len(self.asked) == 1:
             raise jax.errors.JaxRuntimeError(NO_ROOM.format(1 << 30))
-        return build(plan, env, *args, **kwargs)
+        return build_step(plan, env, *args, **kwargs)
 
-    monkeypatch.setattr(building, "build", failing)
-    return asked
+
+def train(folder: Path, iterations: int, *flags: str, build: Build | None = None) -> str:
+    """Train; what the console shows, in one line."""
+    shown = io.StringIO()
+    argv = [*SMALL, "--run-dir", str(folder), "--iterations", str(iterations), *flags]
+    fit(parse(argv), console=Console(shown), build=build)
+    return " ".join(shown.getvalue().split())
+
+
+def config_of(folder: Path) -> Any:
+    return json.loads((folder / "config.json").read_text())["config"]
+
+
+def size_of(folder: Path) -> tuple[int, int]:
+    """Environments and minibatches of the run's last session."""
+    config = config_of(folder)
+    return config["num_envs"], config["ppo"]["minibatches"]
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -98,15 +104,10 @@ def same_state(a: TrainState, b: TrainState) -> bool:
 @pytest.mark.parametrize("at", [1, 5])
 @pytest.mark.parametrize("save_every", ["100", "1"])  # with 1 a checkpoint is being written
 def test_the_run_is_finished_with_fewer_environments_and_the_learner_is_whole(
-    at: int,
-    save_every: str,
-    faulty: Callable[..., Faulty],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    at: int, save_every: str, tmp_path: Path
 ) -> None:
-    fault = faulty(at)
-    argv = [*SMALL, "--run-dir", str(tmp_path), "--iterations", "8", "--save-every", save_every]
-    assert main(argv) == 0
+    fault = Faulty(at)
+    shown = train(tmp_path, 8, "--save-every", save_every, build=fault)
     assert same_learner(fault.seen[at - 1], fault.seen[at]), "nothing of it is lost"
     rows = lines(tmp_path / "metrics.jsonl")
     assert [row["iteration"] for row in rows] == list(range(1, 9))
@@ -114,120 +115,86 @@ def test_the_run_is_finished_with_fewer_environments_and_the_learner_is_whole(
     first, second = lines(tmp_path / "sessions.jsonl")
     assert (first["num_envs"], first["ended"]) == (16, "out of memory")
     assert (second["num_envs"], second["first_iteration"], second["ended"]) == (8, at, "goal")
-    said = " ".join(capsys.readouterr().out.split())
-    assert f"out of memory in iteration {at} with 16 environments (1.1 GB asked for)" in said
-    assert json.loads((tmp_path / "config.json").read_text())["config"]["num_envs"] == 8
+    for figure in (f"iteration {at}", "16 environments", "1.1 GB", "8 environments"):
+        assert figure in shown
+    assert size_of(tmp_path) == (8, 2)
     assert load_run(tmp_path).iteration == 8
-    if at > 1:  # what was rescued was saved before it went on
+    if at > 1:  # the rescued learner was saved before the run continued
         rescued = load_run(tmp_path, at - 1).state
         assert int(rescued.iteration) == at - 1
         number = jax.tree.leaves(rescued.env_state)[0].shape[0]
         assert number == {"100": 8, "1": 16}[save_every], "unless that was done before"
 
 
-def test_a_compiler_that_lacks_memory_is_given_fewer_environments(
-    crowded_compiler: list[int], tmp_path: Path
-) -> None:
-    assert main([*SMALL, "--run-dir", str(tmp_path), "--iterations", "2"]) == 0
-    assert crowded_compiler == [16, 8]
+def test_a_compiler_that_lacks_memory_is_given_fewer_environments(tmp_path: Path) -> None:
+    compiler = CrowdedCompiler()
+    train(tmp_path, 2, build=compiler)
+    assert compiler.asked == [16, 8]
     assert [s["num_envs"] for s in lines(tmp_path / "sessions.jsonl")] == [8]
     assert lines(tmp_path / "metrics.jsonl")[-1]["env_steps"] == 2 * 4 * 8
 
 
-def test_the_same_command_goes_on_with_the_number_that_fits(
-    faulty: Callable[..., Faulty], tmp_path: Path
-) -> None:
-    auto = [word if word != "16" or i != 5 else "auto" for i, word in enumerate(SMALL)]
-    auto += ["--max-envs", "16", "--run-dir", str(tmp_path), "--save-every", "100"]
-    faulty(2)
-    assert main([*auto, "--iterations", "3"]) == 0
-    assert main([*auto, "--iterations", "5"]) == 0
+def test_the_same_command_continues_with_the_number_that_fits(tmp_path: Path) -> None:
+    auto = ("--num-envs", "auto", "--max-envs", "16", "--save-every", "100")
+    train(tmp_path, 3, *auto, build=Faulty(2))
+    train(tmp_path, 5, *auto)
     assert [s["num_envs"] for s in lines(tmp_path / "sessions.jsonl")] == [16, 8, 8]
 
 
-def test_an_update_that_wants_the_room_of_its_temporaries_gets_smaller_minibatches(
-    faulty: Callable[..., Faulty], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_an_update_that_lacks_the_memory_of_its_temporaries_gets_smaller_minibatches(
+    tmp_path: Path,
 ) -> None:
-    fault = faulty(3, after_collecting=True)
-    argv = [*SMALL, "--run-dir", str(tmp_path), "--iterations", "4"]
-    assert main(argv) == 0
+    fault = Faulty(3, after_collecting=True)
+    shown = train(tmp_path, 4, build=fault)
     assert same_learner(fault.seen[2], fault.seen[3])
-    assert "goes on with minibatches of 16 samples, half as many" in capsys.readouterr().out
-    config = json.loads((tmp_path / "config.json").read_text())["config"]
-    assert (config["num_envs"], config["ppo"]["minibatches"]) == (16, 4)
+    assert "4 minibatches of 16 samples" in shown
+    assert size_of(tmp_path) == (16, 4)
 
 
 @pytest.mark.parametrize("after_collecting", [False, True])
-def test_the_same_command_does_not_ask_again_for_what_did_not_fit(
-    after_collecting: bool,
-    faulty: Callable[..., Faulty],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+def test_the_same_command_does_not_try_again_what_did_not_fit(
+    after_collecting: bool, tmp_path: Path
 ) -> None:
-    faulty(2, after_collecting=after_collecting)
-    argv = [*SMALL, "--run-dir", str(tmp_path)]
-    assert main([*argv, "--iterations", "3"]) == 0
-    config = json.loads((tmp_path / "config.json").read_text())["config"]
-    size = (config["num_envs"], config["ppo"]["minibatches"])
+    train(tmp_path, 3, build=Faulty(2, after_collecting=after_collecting))
+    size = size_of(tmp_path)
     assert size == ((16, 4) if after_collecting else (8, 2)), "one of them is half"
-    before = load_run(tmp_path).state
-    capsys.readouterr()
-    seen = faulty(0).seen
-    assert main([*argv, "--iterations", "5"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "memory did not do for 16 environments in 2 minibatches" in said
-    assert f"goes on with {size[0]} environments in {size[1]} minibatches" in said
-    assert same_state(before, seen[0]), "it goes on to the last bit"
-    # who wants to can try again, and so can another machine
-    assert main([*argv, "--iterations", "6", "--override-config"]) == 0
+    before, watched = load_run(tmp_path).state, Faulty(0)
+    shown = train(tmp_path, 5, build=watched)
+    assert "16 environments in 2 minibatches" in shown
+    assert f"{size[0]} environments in {size[1]} minibatches" in shown
+    assert same_state(before, watched.seen[0]), "it continues to the last bit"
+    # --override-config tries again
+    train(tmp_path, 6, "--override-config")
     assert lines(tmp_path / "sessions.jsonl")[-1]["num_envs"] == 16
-    assert "memory did not do" not in capsys.readouterr().out
+    assert size_of(tmp_path) == (16, 2)
 
 
-def test_another_device_is_asked_for_all_of_it(
-    faulty: Callable[..., Faulty], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    faulty(2)
-    argv = [*SMALL, "--run-dir", str(tmp_path)]
-    assert main([*argv, "--iterations", "3"]) == 0
+def test_another_device_tries_the_size_that_is_asked_for(tmp_path: Path) -> None:
+    train(tmp_path, 3, build=Faulty(2))
     sessions = tmp_path / "sessions.jsonl"
     moved = [{**line, "hardware": "elsewhere"} for line in lines(sessions)]
     sessions.write_text("".join(json.dumps(line) + "\n" for line in moved))
-    capsys.readouterr()
-    assert main([*argv, "--iterations", "4"]) == 0
-    assert "num_envs was 8, now 16" in " ".join(capsys.readouterr().out.split())
+    train(tmp_path, 4)
     assert lines(sessions)[-1]["num_envs"] == 16
 
 
-def test_an_update_that_lacks_a_little_gets_fewer_environments(
-    faulty: Callable[..., Faulty], tmp_path: Path
-) -> None:
-    faulty(3, after_collecting=True, asked=64)
-    assert main([*SMALL, "--run-dir", str(tmp_path), "--iterations", "4"]) == 0
-    config = json.loads((tmp_path / "config.json").read_text())["config"]
-    assert (config["num_envs"], config["ppo"]["minibatches"]) == (8, 2)
+def test_an_update_that_lacks_little_gets_fewer_environments(tmp_path: Path) -> None:
+    train(tmp_path, 4, build=Faulty(3, after_collecting=True, asked=64))
+    assert size_of(tmp_path) == (8, 2)
 
 
-def test_who_wants_it_to_fail_is_told_in_a_line_and_can_go_on(
-    faulty: Callable[..., Faulty], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    faulty(4)
-    argv = [*SMALL, "--run-dir", str(tmp_path), "--iterations", "5", "--save-every", "2"]
-    assert main([*argv, "--on-oom", "fail"]) == 1
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1
-    assert "out of memory in iteration 4 with 16 environments" in err
+def test_with_on_oom_fail_the_run_fails_and_can_be_continued(tmp_path: Path) -> None:
+    with pytest.raises(RunError) as failure:
+        train(tmp_path, 5, "--save-every", "2", "--on-oom", "fail", build=Faulty(4))
+    assert "iteration 4 with 16 environments" in str(failure.value)
+    assert "\n" not in str(failure.value)
     assert lines(tmp_path / "sessions.jsonl")[-1]["ended"] == "out of memory"
-    assert main(argv) == 0
+    train(tmp_path, 5, "--save-every", "2")
     assert [row["iteration"] for row in lines(tmp_path / "metrics.jsonl")] == [1, 2, 3, 4, 5]
 
 
-def test_where_nothing_is_left_to_halve_it_ends_in_a_line(
-    faulty: Callable[..., Faulty], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    faulty(2)
-    argv = [*SMALL, "--num-envs", "1", "--run-dir", str(tmp_path), "--iterations", "3"]
-    assert main(argv) == 1
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1
-    assert "no fewer will do" in err
+def test_where_nothing_is_left_to_halve_the_run_fails(tmp_path: Path) -> None:
+    with pytest.raises(RunError) as failure:
+        train(tmp_path, 3, "--num-envs", "1", build=Faulty(2))
+    assert "iteration 2 with 1 environments" in str(failure.value)
+    assert "\n" not in str(failure.value)

@@ -1,8 +1,7 @@
-"""The trainer learns: cart-pole from nothing to 90 % of the best it gets, in a minute."""
+"""The trainer learns: cart-pole from nothing to 90 % of the best it gets."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -12,13 +11,13 @@ from jaxrl_hw.config.presets import preset_config
 from jaxrl_hw.training.train_step import init_train_state, make_train_step
 
 BEST = 440.0
-"""Mean return that 300 iterations of 512 environments settle at (seed 0: 436 to 440); at most 500
-could be had by a pole that were upright from the start."""
+"""Mean return that 300 iterations of 512 environments settle at (seed 0: 436 to 440). A pole that
+is upright from the start would get 500."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0])
 def test_cartpole_reaches_nine_tenths_of_its_best_return(seed: int) -> None:
-    began = time.monotonic()
     config = replace(preset_config("cartpole"), physics="native", num_envs=256, seed=seed)
     env = make_env(config)
     algorithm = make_algorithm(config, env)
@@ -34,5 +33,3 @@ def test_cartpole_reaches_nine_tenths_of_its_best_return(seed: int) -> None:
     assert returns[-1] >= 0.9 * BEST
     assert float(metrics["upright_share"]) > 0.7
     assert int(metrics["nonfinite_envs"]) == 0
-    # a minute on two quiet cores; twice that where others compute as well
-    assert time.monotonic() - began < 120

@@ -11,8 +11,8 @@ from jaxrl_hw import NetConfig, preset_config
 from jaxrl_hw.hardware.detect import detect
 from jaxrl_hw.hardware.measurement_cache import load, store
 from jaxrl_hw.planning.memory_model import program_key
-from jaxrl_hw.training.build import environments
 from jaxrl_hw.training.measure import ProgramMemory, items_of, measure
+from jaxrl_hw.training.run import environments
 from jaxrl_hw.training.train_step import state_form
 
 MB = 1_000_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -16,13 +17,14 @@ from jaxrl_hw.algos.ppo_settings import PPOConfig
 from jaxrl_hw.config.factory import make_algorithm, make_env
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.vector import Env, make_key
-from jaxrl_hw.training.run import state_form
 from jaxrl_hw.training.train_step import (
     add_steps,
     compile_train_step,
     init_train_state,
     make_train_step,
+    state_form,
     total_steps,
+    with_fresh_envs,
 )
 from jaxrl_hw.types import Algorithm, TrainState
 
@@ -194,16 +196,35 @@ def test_the_seed_decides_the_networks_and_the_environments(small: Trainer) -> N
     assert not same_bits(*poses)
 
 
-def test_the_environments_are_those_of_the_runs_iteration(small: Trainer) -> None:
-    def at(iteration: Any) -> Env:
-        def step(state: Any, action: Any, key: Any) -> Any:
-            after, moved = small.env.step(state, action, key)
-            return after, moved._replace(reward=jnp.full(8, iteration, jnp.float32))
+def test_reset_environments_depend_on_seed_and_iteration_and_nothing_else_changes(
+    small: Trainer,
+) -> None:
+    def reset(seed: int, iteration: int) -> TrainState:
+        state = small.fresh()._replace(iteration=jnp.int32(iteration), env_state=None)
+        return with_fresh_envs(state, small.env, seed)
 
-        return small.env._replace(step=step)
+    assert same_bits(reset(0, 5), reset(0, 5))
+    poses = [reset(*at).env_state.envs.physics.qpos for at in ((0, 5), (5, 0), (0, 6), (1, 5))]
+    assert not any(same_bits(a, b) for a, b in itertools.combinations(poses, 2))
+    kept = ("params", "opt_state", "obs_stats", "key", "env_steps")
+    assert all(same_bits(getattr(reset(0, 5), k), getattr(small.first, k)) for k in kept)
 
-    train_step = make_train_step(small.env._replace(at=at), small.algorithm)
-    state = small.fresh()._replace(iteration=jnp.int32(41))
+
+def test_reset_environments_do_not_run_the_learners_init(small: Trainer) -> None:
+    """The environments do not depend on an algorithm: none is asked for."""
+    fresh = with_fresh_envs(small.fresh()._replace(env_state=None), small.env, 0)
+    form = jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), fresh)
+    assert form == jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), small.first)
+
+
+def test_the_task_parameters_are_those_of_the_runs_env_steps(small: Trainer) -> None:
+    def step(state: Any, action: Any, key: Any, task_params: Any = None) -> Any:
+        after, moved = small.env.step(state, action, key)
+        return after, moved._replace(reward=jnp.full(8, task_params))
+
+    env = small.env._replace(step=step, params_at=lambda env_steps: env_steps[1] / 1.0)
+    train_step = make_train_step(env, small.algorithm)
+    state = small.fresh()._replace(env_steps=jnp.array([3, 41], jnp.uint32))
     state, seen = train_step(state)
     _, then = train_step(state)
-    assert (float(seen["reward/total"]), float(then["reward/total"])) == (41.0, 42.0)
+    assert (float(seen["reward/total"]), float(then["reward/total"])) == (41.0, 41.0 + 8 * 4)

@@ -1,0 +1,182 @@
+"""The phases of a run after its folder is claimed and jax is loaded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple, TypeVar
+
+from jaxrl_hw.config.schema import Config
+from jaxrl_hw.envs.vector import Env
+from jaxrl_hw.loggers.jsonl import read_columns
+from jaxrl_hw.planning.fitted_size import size_of
+from jaxrl_hw.planning.plan import Plan
+from jaxrl_hw.training.build import Built
+from jaxrl_hw.training.context import TrainContext
+from jaxrl_hw.training.metrics import past_early_stop
+from jaxrl_hw.training.oom import is_whole, smaller_plan
+from jaxrl_hw.training.resume import restore_state
+from jaxrl_hw.training.run import Run, environments, make_policy
+from jaxrl_hw.training.session import Session
+from jaxrl_hw.training.train_step import with_fresh_envs
+from jaxrl_hw.training.trainer import CALLBACK, EARLY_STOP, FINISHED, GOAL
+from jaxrl_hw.training.warm_start import first_state
+from jaxrl_hw.types import Algorithm, TrainState
+
+_MIRROR_DONE_S, _MIRROR_STOPPED_S = 600.0, 20.0
+"""How long the end waits for the mirror: of a run that is done, and of one that was stopped."""
+
+
+_T = TypeVar("_T")
+
+
+class _Made(NamedTuple):
+    config: Config
+    env: Env
+    algorithm: Algorithm
+
+
+class Phases:
+    """Restore, build, iterate and close: one process's part of a run.
+
+    Where memory runs out in one of them, it is repeated with a smaller plan (`oom.smaller_plan`).
+    """
+
+    def __init__(self, context: TrainContext, plan: Plan) -> None:
+        self._context, self._plan = context, plan
+        self._made: _Made | None = None
+        self._items: dict[str, int] | None = None  # bytes of the last build
+        self._too_large: list[dict[str, int]] = []
+
+    def run(self) -> Run:
+        """Do what is left of the run. Raises as `fit` does."""
+        state = self._until_it_fits(self._restore, None)
+        ended = self._ended_before(state)
+        if ended is None or state is None:
+            state, ended = self._iterate(state)
+        return self._close(state, ended)
+
+    def _restore(self, _: TrainState | None) -> TrainState | None:
+        """The state to continue from; None for a new run."""
+        with self._context.console.compiling("building environments"):
+            return self._restored(self._plan)
+
+    def _restored(self, plan: Plan) -> TrainState | None:
+        made, context = self._environments(), self._context
+        return restore_state(plan, made.env, made.algorithm, context.checkpoints, context.console)
+
+    def _ended_before(self, state: TrainState | None) -> str | None:
+        """Why there is nothing to do; None where there is."""
+        if state is None:
+            return None
+        done = int(state.iteration)
+        if done >= self._plan.config.iterations:
+            return GOAL
+        early_stop = past_early_stop(self._plan.config, self._context.folder, done)
+        return EARLY_STOP if early_stop and early_stop.is_over else None
+
+    def _iterate(self, state: TrainState | None) -> tuple[TrainState, str]:
+        """Train in one session; where memory runs out in it, a smaller one follows."""
+        stage: int | None = None
+        while True:
+            began = time.monotonic()
+            built, state = self._until_it_fits(self._build, state)
+            session = Session(
+                self._context,
+                built,
+                state,
+                compile_s=time.monotonic() - began,
+                too_large=self._too_large,
+                rescued_stage=stage,
+            )
+            try:
+                ended = session.run()
+                return session.state, ended
+            except Exception as error:
+                if not self._shrink(error, session.state):
+                    raise
+            state, stage = self._rescued(session.state), session.stage
+            del built, session  # their memory is needed for what follows
+
+    def _build(self, state: TrainState | None) -> tuple[Built, TrainState]:
+        """Compile the train step; the state to begin with, on its environments."""
+        context, config = self._context, self._plan.config
+        env, algorithm = self._environments()[1:]
+        if state is None and config.init_from:  # before the compiler: it may be refused
+            state = first_state(env, algorithm, config, context.console)
+        may_resize = context.config.num_envs == "auto" and not self._plan.iterations_done
+        with context.console.compiling("compiling train step"):
+            built = context.build(
+                self._plan, env, algorithm, may_resize=may_resize, console=context.console
+            )
+            if state is None:
+                config = built.plan.config
+                state = first_state(built.env, built.algorithm, config, context.console)
+            elif state.env_state is None or built.env is not env:
+                state = with_fresh_envs(state, built.env, config.seed)
+        context.memory.begin()
+        held = context.memory.held
+        self._plan = built.plan if held is None else built.plan.with_resident(held)
+        self._made = _Made(self._plan.config, built.env, built.algorithm)
+        self._items = built.items
+        return built._replace(plan=self._plan), state
+
+    def _close(self, state: TrainState, ended: str) -> Run:
+        context, config = self._context, self._plan.config
+        if context.mirror is not None:
+            done = ended in (*FINISHED, CALLBACK)
+            context.mirror.close(_MIRROR_DONE_S if done else _MIRROR_STOPPED_S)
+        metrics_jsonl = context.folder.metrics_jsonl
+        metrics = read_columns(metrics_jsonl) if metrics_jsonl.exists() else {}
+        made = self._environments()
+        policy = make_policy(made.env, made.algorithm, state)
+        run = Run(config, context.folder.path, metrics, state, policy, ended)
+        context.console.finish(_summary(run))
+        return run
+
+    def _environments(self) -> _Made:
+        """Environments and algorithm of the plan's config."""
+        config = self._plan.config
+        if self._made is None or self._made.config != config:
+            self._made = _Made(config, *environments(config))
+        return self._made
+
+    def _until_it_fits(
+        self, phase: Callable[[TrainState | None], _T], state: TrainState | None
+    ) -> _T:
+        while True:
+            try:
+                return phase(state)
+            except Exception as error:
+                if not self._shrink(error, state):
+                    raise
+            # outside of the handler, whose traceback keeps the failed phase's arrays alive
+            state = None if state is None else self._rescued(state)
+
+    def _shrink(self, error: Exception, state: TrainState | None) -> bool:
+        """Plan a smaller run after an error; False where the error is not about memory."""
+        smaller = smaller_plan(self._plan, error, state, self._items)
+        if smaller is None:
+            return False
+        self._too_large.append(size_of(self._plan.config))
+        self._plan, message = smaller
+        self._context.console.warning(message)
+        self._items = None
+        return True
+
+    def _rescued(self, state: TrainState) -> TrainState | None:
+        """The learner of a failed step's argument, else the newest checkpoint."""
+        if is_whole(state):
+            return state._replace(env_state=None)
+        self._context.checkpoints.wait()
+        saved = self._context.folder.newest_checkpoint()
+        self._context.console.warning(f"the learner is lost too: back to iteration {saved:,}")
+        return self._restored(replace(self._plan, iterations_done=saved))
+
+
+def _summary(run: Run) -> str:
+    at = f"iteration {run.iteration:,} of {run.config.iterations:,}, saved in {run.folder}"
+    if run.ended in FINISHED:
+        return f"done{'' if run.ended == GOAL else f' ({run.ended})'}: {at}"
+    return f"stopped ({run.ended}) at {at}; run the same command to continue"

@@ -1,0 +1,99 @@
+"""The trainer's phases: whichever fails, its own error is reported and the folder is free again."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jaxrl_hw import Run, RunError, UserError, fit
+from jaxrl_hw.loggers.console import Console
+from jaxrl_hw.training.build import Built, build_step
+from jaxrl_hw.training.context import TrainContext
+
+pytestmark = [pytest.mark.usefixtures("quick_compile"), pytest.mark.slow]
+
+
+@pytest.fixture
+def copied(cartpole_run: Run, tmp_path: Path) -> Run:
+    """A run of 2 iterations, to be continued."""
+    folder = shutil.copytree(cartpole_run.folder, tmp_path / "copy")
+    return replace(cartpole_run, folder=folder)
+
+
+def continued(run: Run, **more: Any) -> Run:
+    config = replace(run.config, run_dir=str(run.folder), iterations=4)
+    return fit(config, console=Console(io.StringIO()), **more)
+
+
+def sessions(run: Run) -> list[dict[str, Any]]:
+    return [json.loads(x) for x in (run.folder / "sessions.jsonl").read_text().splitlines()]
+
+
+def test_a_failure_while_a_session_opens_is_the_one_that_is_raised(copied: Run) -> None:
+    log = copied.folder / "metrics.jsonl"
+    lines = [json.loads(x) for x in log.read_text().splitlines()]
+    lines[-1]["wall_s"] = "soon"
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(UserError, match="soon"):
+        continued(copied)
+    assert not (copied.folder / "session.open").exists()
+    assert (sessions(copied)[-1]["first_iteration"], sessions(copied)[-1]["ended"]) == (3, "failed")
+
+
+def test_a_file_that_cannot_be_written_at_the_start_is_named(copied: Run) -> None:
+    (copied.folder / "plan.json").unlink()
+    (copied.folder / "plan.json").mkdir()
+    with pytest.raises(RunError, match=r"plan\.json"):
+        continued(copied)
+    assert sessions(copied)[-1]["ended"] == "failed"
+
+
+def test_a_build_that_fails_leaves_the_run_as_it_was(copied: Run) -> None:
+    def build(*args: Any, **kwargs: Any) -> Built:
+        raise ZeroDivisionError
+
+    before = sessions(copied)
+    with pytest.raises(ZeroDivisionError):
+        continued(copied, build=build)
+    assert sessions(copied) == before
+    assert not (copied.folder / "session.open").exists()
+    assert continued(copied).iteration == 4
+
+
+def test_a_first_step_that_fails_is_recorded_and_the_run_can_be_continued(copied: Run) -> None:
+    def build(*args: Any, **kwargs: Any) -> Built:
+        def step(state: Any) -> Any:
+            raise ZeroDivisionError
+
+        return build_step(*args, **kwargs)._replace(step=step)
+
+    with pytest.raises(ZeroDivisionError):
+        continued(copied, build=build)
+    last = sessions(copied)[-1]
+    assert (last["first_iteration"], last["last_iteration"], last["ended"]) == (3, 2, "failed")
+    assert continued(copied).iteration == 4
+
+
+def test_a_ruined_loss_stops_the_run_before_it_is_saved(copied: Run) -> None:
+    def build(*args: Any, **kwargs: Any) -> Built:
+        built = build_step(*args, **kwargs)
+
+        def step(state: Any) -> Any:
+            after, metrics = built.step(state)
+            return after, {**metrics, "loss/value": metrics["loss/value"] * float("nan")}
+
+        return built._replace(step=step)
+
+    with pytest.raises(RunError, match="loss/value"):
+        continued(copied, build=build)
+    assert [path.name for path in (copied.folder / "checkpoints").iterdir()] == ["2"]
+
+
+def test_the_context_is_frozen() -> None:
+    assert TrainContext.__dataclass_params__.frozen  # type: ignore[attr-defined]
