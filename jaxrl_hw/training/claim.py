@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from jaxrl_hw.checkpointing.copying import bring_back
-from jaxrl_hw.checkpointing.retention import Shelf
+from jaxrl_hw.checkpointing.mirror import copy_back
 from jaxrl_hw.checkpointing.run_dir import RunDir
+from jaxrl_hw.checkpointing.store import CheckpointStore
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.planning.continuation import move_aside
@@ -40,7 +40,7 @@ def claimed(config: Config, console: Console) -> Iterator[tuple[Plan, RunDir]]:
     folder.prepare()
     folder.claim()
     try:
-        Shelf(folder.checkpoints).recover()
+        CheckpointStore(folder.checkpoints).recover()
         if plan.source == plan.folder and folder.newest_checkpoint() != plan.iterations_done:
             plan = make_plan(config)  # another process has trained here between the plan and now
         console.plan(plan.rows(), plan.warnings)
@@ -52,8 +52,8 @@ def claimed(config: Config, console: Console) -> Iterator[tuple[Plan, RunDir]]:
 
 
 def _copy_back(plan: Plan, folder: RunDir, console: Console) -> None:
-    bring_back(RunDir(plan.source), folder)
-    copied = Shelf(folder.checkpoints).iterations()
+    copy_back(RunDir(plan.source), folder)
+    copied = CheckpointStore(folder.checkpoints).iterations()
     console.message(
         f"copied back from the mirror {plan.source}: {len(copied)} checkpoints, "
         f"the newest of iteration {copied[-1]:,}"

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from jaxrl_hw.checkpointing.checkpoint import Checkpoints, restore_from
-from jaxrl_hw.checkpointing.copying import repair
-from jaxrl_hw.checkpointing.restore import AllDamagedError
+from jaxrl_hw.checkpointing.checkpoint import Checkpoints
+from jaxrl_hw.checkpointing.mirror import replace_damaged
+from jaxrl_hw.checkpointing.restore import AllDamagedError, restore_from
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.loggers.console import Console
@@ -69,8 +69,8 @@ def _repair(
     with Checkpoints(mirror.checkpoints, warn=console.warning) as theirs:
         # read first: what is damaged there as well must not replace anything
         _read(plan, env, algorithm, mirror.path, theirs.restore, Console(io.StringIO()))
-        whole = [n for n in theirs.iterations() if n not in theirs.shelf.damaged]
-    repair(mirror, saves.shelf, whole)
+        whole = [n for n in theirs.iterations() if n not in theirs.store.damaged]
+    replace_damaged(mirror, saves.store, whole)
     console.message(
         f"copied back from the mirror {mirror.path}: {len(whole)} checkpoints, "
         f"the newest of iteration {whole[-1]:,}"

@@ -141,7 +141,7 @@ class _Session:
         self.saves = stack.enter_context(saves)
         if self.plan.mirror is not None:
             renew = config.resume == "never"
-            mirror = Mirror(self.folder, self.plan.mirror, saves.shelf, warn, replace=renew)
+            mirror = Mirror(self.folder, self.plan.mirror, saves.store, warn, replace=renew)
             self.mirror = stack.enter_context(mirror)
 
     def _mirror_soon(self) -> None:
