@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jaxrl_hw.checkpointing.store import CheckpointStore
 
 from jaxrl_hw.checkpointing.checkpoint import Checkpoints
 from jaxrl_hw.checkpointing.mirror import Mirror, copy_back, locate_run
 from jaxrl_hw.checkpointing.run_dir import RunDir
+from jaxrl_hw.checkpointing.store import CheckpointStore
 
 STATE = {"w": np.arange(5, dtype="float32")}
 

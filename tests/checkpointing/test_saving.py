@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jaxrl_hw.checkpointing.store import CheckpointStore
 
 from jaxrl_hw.checkpointing import orbax_io
 from jaxrl_hw.checkpointing.checkpoint import Checkpoints
+from jaxrl_hw.checkpointing.store import CheckpointStore
 
 STATE = {"w": np.random.default_rng(0).standard_normal(50_000).astype("float32")}  # 200 kB
 
