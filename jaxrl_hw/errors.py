@@ -33,3 +33,9 @@ def unknown_flag(name: str, known: Iterable[str]) -> UserError:
     """The error for a flag `--name` that is not one of `known`."""
     hint = suggest(name, known) or ";"
     return UserError(f'unknown flag "{name}"{hint} --help lists them all')
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of any exception's message, 200 characters at most."""
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:200]

@@ -13,9 +13,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
-if TYPE_CHECKING:  # policy files and plans are read before jax is loaded
+if TYPE_CHECKING:  # policy files and plans are read before jax is loaded, runs without numpy
+    import numpy as np
     from jax import Array
 
 MILLION = 1_000_000
@@ -181,6 +180,8 @@ class PhaseMask(NamedTuple):
 
 def no_phase_mask(size: int) -> PhaseMask:
     """A mask that leaves observations [..., size] as they are."""
+    import numpy as np
+
     return PhaseMask(np.zeros((size, 1), np.float32), np.zeros(size, np.float32))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import shutil
@@ -14,40 +13,35 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from jaxrl_hw.checkpointing import description, leaves, orbax_io, restore
-from jaxrl_hw.checkpointing.arrays import Arrays
-from jaxrl_hw.checkpointing.restore import Template, Warn
-from jaxrl_hw.checkpointing.retention import Shelf
-from jaxrl_hw.errors import UserError
+from jaxrl_hw.checkpointing import description, leaves, orbax_io
+from jaxrl_hw.checkpointing.description import Arrays, Meta
+from jaxrl_hw.checkpointing.restore import Template, Warn, log_warning, read_newest
+from jaxrl_hw.checkpointing.store import CheckpointStore
+from jaxrl_hw.errors import UserError, first_line
 
 _BEST_BY = "episode_return"
 
-_PATIENCE_S = 1.0
-"""A save waits for those before it only as long as the writing has gone on for less than this: on a
-usual disk every save of the shortest iterations is written, and on a slow one nobody waits."""
-
-
-def log_warning(message: str) -> None:
-    """The default `warn`: Python's log."""
-    logging.getLogger("jaxrl_hw").warning(message)
+_MAX_WAIT_S = 1.0
+"""A save waits for the one before only until that has been written for so long. A usual disk then
+writes every save of the shortest iterations, and a slow one holds up nobody."""
 
 
 class _Job(NamedTuple):
     iteration: int
     arrays: Arrays
-    meta: description.Meta
+    meta: Meta
 
 
 class Checkpoints:
     """The folder `checkpoints/<iteration>/`, and one thread that writes into it.
 
-    directory: created at the first save.
-    keep: how many of the latest stay; the one with the best `episode_return` of the run's
-        latest stretch stays besides.
-    keep_every: those of every so many iterations stay as well; 0 for none.
-    warn: told of failed saves (from the writing thread, at once) and of damaged checkpoints.
-    config: the run's settings, saved with every checkpoint; they may change on the way.
-    on_saved: called in the writing thread after every checkpoint that is on disk.
+    directory: created by the first save.
+    keep: how many of the latest stay, besides the one with the best score (`description.Score`).
+    warn: called with failed saves (by the writing thread, at once) and damaged checkpoints.
+    keep_every: checkpoints of every so many iterations stay as well; 0 for none.
+    config: the run's settings, saved with every checkpoint; may be replaced during the run.
+    on_saved: called by the writing thread after every checkpoint that is on disk.
+    write: writes a checkpoint folder.
     """
 
     def __init__(
@@ -59,25 +53,25 @@ class Checkpoints:
         keep_every: int = 0,
         config: Mapping[str, Any] | None = None,
         on_saved: Callable[[], None] | None = None,
+        write: Callable[[Path, Arrays, Meta], None] = orbax_io.write,
     ) -> None:
         if keep < 1:
             raise UserError(f"--keep must be at least 1, got {keep}")
-        self.shelf = Shelf(Path(directory), keep, keep_every)
+        self.store = CheckpointStore(Path(directory), keep, keep_every)
+        self.config = dict(config or {})
         self.blocked_s = 0.0
-        """Seconds that `save` has held up the training."""
+        """Seconds for which `save` has blocked the training."""
         self.saved_s = 0.0
         """Seconds spent writing, beside the training."""
-        self._warn = warn
-        self.config = dict(config or {})
-        self._on_saved = on_saved
-        self._lock = threading.Lock()  # of the two below
-        self._settled: set[int] = set()  # on disk exactly as this run has them, or to be
+        self._warn, self._on_saved, self._write = warn, on_saved, write
+        self._lock = threading.Lock()  # guards the next two
+        self._settled: set[int] = set()  # on disk as this run has them, or waiting to be written
         self._waiting: _Job | None = None
-        self._left_out = 0
+        self._skipped = 0
         self._busy_since = 0.0
         self._last: futures.Future[None] | None = None
         self._worker = futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
-        self._worker.submit(orbax_io.load_orbax)  # seconds, hidden behind the first compilation
+        self._worker.submit(orbax_io.load_orbax)  # takes seconds, during the first compilation
 
     def __enter__(self) -> Checkpoints:
         return self
@@ -101,53 +95,51 @@ class Checkpoints:
     ) -> bool:
         """Copy the state to the host, then write it in the background; False if it is on disk.
 
-        Blocks for the copy, and where writing has begun within a second for that as well. When it
-        returns the state may be donated. Where the disk is so slow that an earlier save still waits
-        for its turn, this one takes its place, with a warning: two copies are held at most. An
-        iteration that this object has saved or restored is not written again, unless with `force`;
-        one left by an earlier session is replaced, the old one staying until the new one is
-        complete. Failing to write is a warning, not an exception.
+        Blocks for the copy, and for the save before where that began less than a second ago. The
+        state may be donated when this returns. On a slow disk this save replaces one that still
+        waits for its turn, with a warning: at most two copies are in memory. An iteration that this
+        object has saved or restored is not written again without `force`; one of an earlier session
+        is replaced when the new one is complete. A failure to write warns and does not raise.
         """
         began = time.monotonic()
         with self._lock:
             if iteration in self._settled and not force:
                 return False
         if self._last is not None:
-            futures.wait([self._last], timeout=max(0.0, self._busy_since + _PATIENCE_S - began))
-        arrays, description = leaves.to_arrays(state)
+            futures.wait([self._last], timeout=max(0.0, self._busy_since + _MAX_WAIT_S - began))
+        arrays, described = leaves.to_arrays(state)
         meta = {
             "iteration": int(iteration),
-            _BEST_BY: _number(metrics.get(_BEST_BY)),
+            _BEST_BY: _finite(metrics.get(_BEST_BY)),
             "stage": stage,
             "config": self.config,
-            "leaves": description,
+            "leaves": described,
         }
-        self._hand_over(_Job(iteration, arrays, meta))
+        self._enqueue(_Job(iteration, arrays, meta))
         self.blocked_s += time.monotonic() - began
         return True
 
-    def _hand_over(self, job: _Job) -> None:
+    def _enqueue(self, job: _Job) -> None:
         with self._lock:
-            left_out, self._waiting = self._waiting, job
-            if left_out is None:
+            skipped, self._waiting = self._waiting, job
+            if skipped is None:
                 if self._last is None or self._last.done():
                     self._busy_since = time.monotonic()
                 self._last = self._worker.submit(self._write_waiting)
             else:
-                self._settled.discard(left_out.iteration)
+                self._settled.discard(skipped.iteration)
             self._settled.add(job.iteration)
-        if left_out is None:
+        if skipped is None:
             return
-        self._left_out += 1
-        if self._left_out & (self._left_out - 1) == 0:  # 1, 2, 4, 8: a slow disk stays slow
+        self._skipped += 1
+        if self._skipped & (self._skipped - 1) == 0:  # warn at 1, 2, 4, 8: the disk stays slow
             self._warn(
-                f"checkpoint {left_out.iteration} is left out: the disk is slow, one before it is "
-                f"still being written; {job.iteration} is saved in its place "
-                f"({self._left_out} left out so far)"
+                f"checkpoint {skipped.iteration} is skipped: the disk is slow and still writes an "
+                f"earlier one; {job.iteration} is saved instead ({self._skipped} skipped so far)"
             )
 
     def wait(self) -> None:
-        """Block until what was saved is on disk, or its failure has been told."""
+        """Block until every save is on disk or has failed with a warning."""
         if self._last is not None:
             self._last.result()
             self._last = None
@@ -159,11 +151,11 @@ class Checkpoints:
 
     def iterations(self) -> list[int]:
         """Iterations of the complete checkpoints, oldest first."""
-        return self.shelf.iterations()
+        return self.store.iterations()
 
     def best(self) -> int | None:
-        """The iteration of the best checkpoint (`ranking.score`), None without one."""
-        return self.shelf.best()
+        """The iteration of the checkpoint with the best score, None without one."""
+        return self.store.best()
 
     def has(self, iteration: int) -> bool:
         """Whether the checkpoint that this object saved or restored is on disk; waits for it."""
@@ -171,20 +163,20 @@ class Checkpoints:
         return iteration in self._settled and iteration in self.iterations()
 
     def restore(self, template: Template, iteration: int | None = None) -> tuple[Any, int] | None:
-        """Read the newest checkpoint that is whole, or the one of `iteration`.
+        """Read the newest checkpoint that is not damaged, or the one of `iteration`.
 
         template: a state, its jax.ShapeDtypeStructs, or a function that makes one of these from the
         settings that the checkpoint was saved with.
-        Returns (state, iteration), or None where there is no checkpoint. Damaged ones are told to
-        `warn`, passed over and left on disk; what is restored stays as long as this object lives.
-        Raises UserError where the form differs, a newer version wrote it or the iteration is not
-        there, restore.AllDamagedError where none is whole.
+        Returns (state, iteration), or None where there is no checkpoint. Damaged ones are reported
+        to `warn`, skipped and left on disk. The restored one stays as long as this object lives.
+        Raises UserError where the form differs, a newer version wrote it or the iteration does not
+        exist, restore.AllDamagedError where all are damaged.
         """
         self.wait()
-        found = restore.read_newest(self.shelf, template, iteration, self._warn)
+        found = read_newest(self.store, template, iteration, self._warn)
         if found is not None:
             self._settled.add(found[1])
-            self.shelf.hold(found[1])
+            self.store.hold(found[1])
         return found
 
     def _write_waiting(self) -> None:
@@ -196,46 +188,32 @@ class Checkpoints:
         try:
             leaves.add_checksums(job.arrays, job.meta["leaves"])
             meta = description.seal(job.meta)
-            self.shelf.put(job.iteration, lambda folder: orbax_io.write(folder, job.arrays, meta))
-        except Exception as error:  # whatever it is, the training goes on
+            self.store.put(job.iteration, lambda folder: self._write(folder, job.arrays, meta))
+        except Exception as error:  # no failure here may stop the training
             with self._lock:
                 self._settled.discard(job.iteration)
             self._warn(
-                f"CHECKPOINT {job.iteration} WAS NOT SAVED in {self.shelf.directory}: "
-                f"{restore.first_line(error)}{self._space_left()}; the training goes on"
+                f"CHECKPOINT {job.iteration} WAS NOT SAVED in {self.store.directory}: "
+                f"{first_line(error)}{self._free_space()}; the training continues"
             )
             return
         finally:
             self.saved_s += time.monotonic() - began
-        self._after_writing()
-
-    def _after_writing(self) -> None:
         try:
-            self.shelf.tidy()
+            self.store.tidy()
         except OSError as error:
-            self._warn(f"old checkpoints could not be removed: {restore.first_line(error)}")
+            self._warn(f"old checkpoints could not be deleted: {first_line(error)}")
         if self._on_saved is not None:
             self._on_saved()
 
-    def _space_left(self) -> str:
+    def _free_space(self) -> str:
         try:
-            free = shutil.disk_usage(self.shelf.directory).free
+            free = shutil.disk_usage(self.store.directory).free
         except OSError:
             return ""
         return f" ({free / 1e9:.2f} GB free on that disk)"
 
 
-def restore_from(
-    path: str | os.PathLike[str], template: Template, warn: Warn = log_warning
-) -> tuple[Any, int]:
-    """Read (state, iteration) from what the user names: a run, its checkpoints, or one of these.
-
-    Of several the newest whole one is taken; nothing is written. Raises UserError where there is no
-    checkpoint or its form differs from `template`, RunError where all are damaged.
-    """
-    return restore.restore_from(Path(path).expanduser(), template, warn)
-
-
-def _number(value: Any) -> float | None:
+def _finite(value: Any) -> float | None:
     number = float("nan") if value is None else float(value)
     return number if math.isfinite(number) else None

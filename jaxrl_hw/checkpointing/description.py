@@ -1,75 +1,133 @@
-"""A checkpoint's description: its format's number, its own checksum, and how older ones are read.
+"""A checkpoint's description: format number, checksums, migrations and score. Needs no JAX.
 
-Format 2 (this version's): format, iteration, episode_return, config (the run's settings), leaves
-(see `arrays.Description`) and crc. Format 1 had iteration, episode_return and leaves alone.
+Format 2 (this version): format, iteration, episode_return, stage, config (the run's settings),
+leaves (a `Description`) and crc. Format 1 had iteration, episode_return and leaves only.
 
-The checksum is computed in the same way in every format from 2 on: so a description that was
-damaged is told from one that a newer version wrote.
+Every format from 2 on computes `crc` in the same way. This tells a damaged description from one
+that a newer version wrote.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxrl_hw.checkpointing.arrays import Arrays, DamagedError
 from jaxrl_hw.errors import UserError
 
+if TYPE_CHECKING:
+    import numpy as np
+
 FORMAT = 2
-"""What this version writes. Raised with every change that an older version could not read; the way
-from the number before goes into `MIGRATIONS`, and tests/golden/make.py keeps a file of it."""
+"""The format that this version writes. A change that an older version cannot read raises it, adds
+the step from the old number to `MIGRATIONS`, and keeps an old file with tests/golden/make.py."""
 
+META = "meta"
+"""The folder in a checkpoint that holds the description."""
+
+Arrays = dict[str, "np.ndarray"]
+"""A state's leaves by name."""
+Description = dict[str, dict[str, Any]]
+"""Per leaf: dtype, shape, crc (CRC-32 of its bytes) and, for random keys, impl."""
 Meta = dict[str, Any]
-Migration = Callable[[Arrays, Meta], tuple[Arrays, Meta]]
+Migrations = Mapping[int, Callable[[Arrays, Meta], tuple[Arrays, Meta]]]
 
-_FIRST = {"iteration", "episode_return", "leaves"}
+_FORMAT_1 = {"iteration", "episode_return", "leaves"}
+
+
+class DamagedError(Exception):
+    """The bytes on disk differ from the bytes that were written."""
+
+
+class Score(NamedTuple):
+    """How good a checkpoint is. Tuples compare: a later curriculum stage wins at any return."""
+
+    stage: int
+    """How many stages of the curriculum had begun."""
+    episode_return: float
 
 
 def seal(meta: Mapping[str, Any]) -> Meta:
-    """The description with this version's number, and the checksum of it all."""
+    """Add the format number and a checksum to a description."""
     numbered = {"format": FORMAT, **meta}
     return {**numbered, "crc": _crc(numbered)}
 
 
-def unseal(meta: Any) -> Meta:
-    """The description as it was given to `seal`, and its format's number.
+def unseal(meta: Any, newest: int = FORMAT) -> Meta:
+    """Check a description and return it without its checksum.
 
-    Raises DamagedError where it is not what was written, UserError where a newer version wrote it.
+    Raises:
+      DamagedError: the checksum disagrees.
+      UserError: its format is above `newest`.
     """
     if not isinstance(meta, dict):
-        raise DamagedError("its description is incomplete")
-    if set(meta) == _FIRST:
+        raise DamagedError("the description is incomplete")
+    if set(meta) == _FORMAT_1:
         return {"format": 1, **meta}
     rest = {name: value for name, value in meta.items() if name != "crc"}
     if meta.get("crc") != _crc(rest):
-        raise DamagedError("its description is not what was written")
-    if rest["format"] > FORMAT:
+        raise DamagedError("the description differs from what was written")
+    if rest["format"] > newest:
         raise UserError(
             f"saved by a newer version of jaxrl_hw: it has format {rest['format']}, this version "
-            f"reads up to {FORMAT}; update jaxrl_hw"
+            f"reads up to {newest}; update jaxrl_hw"
         )
     return rest
 
 
+def read_meta(folder: Path, newest: int = FORMAT) -> Meta:
+    """The description in a checkpoint folder, checked, in the format it was written in.
+
+    Raises OSError, DamagedError, or UserError where a newer version wrote it.
+    """
+    try:
+        value = json.loads((folder / META / "metadata").read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DamagedError("the description is not JSON") from error
+    return unseal(value, newest)
+
+
 def _without_config(arrays: Arrays, meta: Meta) -> tuple[Arrays, Meta]:
-    """1 to 2: the settings were in the run's config.json only."""
+    """1 to 2: only the run's config.json had the settings."""
     return arrays, {**meta, "config": {}}
 
 
-MIGRATIONS: dict[int, Migration] = {1: _without_config}
-"""From each older format to the one after it: (arrays, description) -> (arrays, description)."""
+MIGRATIONS: Migrations = {1: _without_config}
+"""The step from each older format to the next one."""
 
 
-def upgrade(arrays: Arrays, meta: Meta) -> tuple[Arrays, Meta]:
-    """Arrays and description of any older format as those of this one."""
-    for number in range(meta["format"], FORMAT):
-        arrays, meta = MIGRATIONS[number](arrays, meta)
+def upgrade(arrays: Arrays, meta: Meta, migrations: Migrations = MIGRATIONS) -> tuple[Arrays, Meta]:
+    """Convert arrays and description of an older format, one migration after the other."""
+    for number in range(meta["format"], max(migrations) + 1):
+        arrays, meta = migrations[number](arrays, meta)
         meta = {**meta, "format": number + 1}
     return arrays, meta
 
 
+def score(meta: Mapping[str, Any]) -> Score | None:
+    """The score of a checkpoint; None where no episode had ended."""
+    value = meta.get("episode_return")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    stage = meta.get("stage")
+    if not isinstance(stage, int):
+        stage = _stage_of_old(meta.get("config"), meta.get("iteration"))
+    return Score(stage, float(value))
+
+
+def _stage_of_old(config: Any, iteration: Any) -> int:
+    """The stage of a checkpoint without the key "stage": its settings have the boundaries."""
+    joystick = config.get("joystick") if isinstance(config, Mapping) else None
+    if not isinstance(joystick, Mapping) or not isinstance(iteration, int):
+        return 0
+    stages = [joystick.get(name) for name in ("later", "last", "finish")]
+    begins = [stage.get("iteration") for stage in stages if isinstance(stage, Mapping)]
+    return sum(isinstance(begin, int) and 0 < begin < iteration for begin in begins)
+
+
 def _crc(meta: Mapping[str, Any]) -> int:
-    # Of the content, not of the file's text: spaces and the order of names carry nothing.
+    # Of the content, not of the file's text: white space and the order of names do not matter.
     return zlib.crc32(json.dumps(meta, sort_keys=True, separators=(",", ":")).encode())

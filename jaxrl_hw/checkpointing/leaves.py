@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl_hw.checkpointing.arrays import Arrays, DamagedError, Description
+from jaxrl_hw.checkpointing.description import Arrays, DamagedError, Description
 from jaxrl_hw.errors import UserError
 
 _SHOWN = 3

@@ -1,107 +1,120 @@
-"""One run, one writer: the note that a process leaves in the folder of the run it trains."""
+"""One run, one writer: the lock file `session.open` in the folder of a run.
+
+`filelock` guards the takeover of a lock file. It cannot hold the lock for a run's whole life:
+a FileLock ends with the process but says nothing of it (and many network disks do not pass it on to
+other machines), a SoftFileLock outlives a machine that crashed, and a SoftFileLease makes whoever
+comes next watch it for the whole 10 minutes. A lock file of our own says who trains (host, pid,
+start time of the process), carries the record of the session, and its age shows at once whether a
+process of another machine still lives.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import tempfile
 import threading
 import time
-from collections.abc import Mapping
+import uuid
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from jaxrl_hw.checkpointing import lock_file
-from jaxrl_hw.checkpointing.atomic import write_json
-from jaxrl_hw.checkpointing.lock_file import Note
+from jaxrl_hw.checkpointing.atomic import read_json, write_json
 from jaxrl_hw.errors import RunError, UserError
+
+Content = dict[str, Any]
+"""Of a lock file: the `IDENTITY` of a process and the record of its session."""
 
 IDENTITY = ("pid", "host", "process_started")
 HEARTBEAT_S = 30.0
-"""The writer touches its note this often."""
+"""The writer touches its lock file this often."""
 STALE_S = 600.0
-"""A note of another machine that was not touched for this long is of a process that is gone."""
+"""The process of a lock file from another machine counts as dead after so long without a touch."""
 
-_HERE, _ELSEWHERE, _GONE = "here", "elsewhere", "gone"
-_HALF_S = 2.0  # a note younger than this that is not whole is still being written
+_HERE, _ELSEWHERE, _DEAD = "here", "elsewhere", "dead"
+_BEING_WRITTEN_S = 2.0
+"""An incomplete lock file younger than this is still being written."""
+_GUARD_TIMEOUT_S = 5.0
 
-_mine: set[str] = set()
-"""Real paths of the notes that this process holds."""
+_held_here: set[str] = set()
+"""Real paths of the lock files that this process holds."""
 
 
 class Lock:
-    """The note `session.open`: who trains in a folder.
+    """The lock file `session.open`.
 
-    path: of the note; its folder must exist when it is acquired.
+    path: of the lock file; its folder must exist when `acquire` is called.
     heartbeat_s: seconds between two touches, from a thread of its own.
     """
 
     def __init__(self, path: Path, heartbeat_s: float = HEARTBEAT_S) -> None:
         self.path = path
         self._heartbeat_s = heartbeat_s
-        self._note: Note = {}
-        self._lost = ""
-        self._guard = threading.RLock()  # between this thread and the heartbeat's
+        self._content: Content = {}
+        self._new_owner = ""
+        self._guard = threading.RLock()  # between this thread and the heartbeat
         self._released = threading.Event()
 
     @property
     def held(self) -> bool:
         """Whether this object holds the lock, as far as it knows."""
-        return bool(self._note) and not self._lost
+        return bool(self._content) and not self.lost
 
     @property
     def lost(self) -> bool:
-        """Whether another process has been seen to have taken it over."""
-        return bool(self._lost)
+        """Whether another process has taken over, as far as this object knows."""
+        return bool(self._new_owner)
 
     @property
-    def record(self) -> Note:
-        """What `write` has put beside the identity."""
-        return _without_identity(self._note)
+    def record(self) -> Content:
+        """What `write` has added to the identity."""
+        return _without_identity(self._content)
 
-    def acquire(self) -> Note | None:
+    def acquire(self) -> Content | None:
         """Become the folder's only writer.
 
-        Returns what a process that is gone has left in its note, None where there was none.
-        Raises UserError, naming host and process, where another one trains in the folder; RunError
-        where the note cannot be written.
+        Returns the session record of a process that died, None where there was no lock file.
+        Raises UserError, naming host and process, where another process trains in the folder;
+        RunError where the lock file cannot be written.
         """
-        mine, left = _identity(), None
-        with lock_file.alone(self.path.parent):
-            while not lock_file.create(self.path, mine):
-                found = lock_file.read(self.path)
+        identity, previous = _identity(), None
+        with _takeover_guard(self.path):
+            while not _create(self.path, identity):
+                found = read_lock(self.path)
                 if found is None:
-                    continue  # gone since
-                if not _is_whole(found) and lock_file.age_s(self.path) < _HALF_S:
+                    continue  # removed since
+                if not _is_complete(found) and age_s(self.path) < _BEING_WRITTEN_S:
                     time.sleep(0.1)
                     continue
                 _refuse_living(found, self.path)
-                if lock_file.remove(self.path, found):
-                    left = _without_identity(found)
-        self._note, self._lost, self._released = mine, "", threading.Event()
-        _mine.add(os.path.realpath(self.path))
-        beat = threading.Thread(target=self._beat, args=(self._released,), daemon=True)
-        beat.start()
-        return left
+                if remove(self.path, found):
+                    previous = _without_identity(found)
+        self._content, self._new_owner, self._released = identity, "", threading.Event()
+        _held_here.add(os.path.realpath(self.path))
+        threading.Thread(target=self._beat, args=(self._released,), daemon=True).start()
+        return previous
 
     def write(self, record: Mapping[str, Any]) -> None:
-        """Put a record into the note. Raises RunError where it cannot be, or the lock is lost."""
+        """Add a record to the lock file. Raises RunError where it cannot, or the lock is lost."""
         self.check()
         with self._guard:
-            self._note = {**self._note, **record}
-            write_json(self.path, self._note)
+            self._content = {**self._content, **record}
+            write_json(self.path, self._content)
 
     def check(self) -> None:
         """Raises RunError where another process has taken over, as after a long sleep."""
         if self.held:
             self._look()
-        if self._lost:
+        if self.lost:
             raise RunError(
-                f"{self._lost} has taken over {self.path.parent}, as this process was not seen for "
-                f"more than {STALE_S / 60:.0f} min; stopped without writing anything more"
+                f"{self._new_owner} has taken over {self.path.parent}: this process gave no sign "
+                f"of life for more than {STALE_S / 60:.0f} min; it stops and writes nothing more"
             )
 
     def release(self) -> None:
-        """Remove the note, if it is held, and stop touching it."""
+        """Remove the lock file, if this object holds it, and stop the heartbeat."""
         with self._guard:
             if self.held:
                 self._look()
@@ -111,12 +124,12 @@ class Lock:
             self.abandon()
 
     def abandon(self) -> None:
-        """Stop touching the note but leave it: whoever comes next counts this session as killed."""
+        """Stop the heartbeat but leave the lock file; the next process counts it as killed."""
         with self._guard:
-            if self._note:
-                _mine.discard(os.path.realpath(self.path))
+            if self._content:
+                _held_here.discard(os.path.realpath(self.path))
             self._released.set()
-            self._note = {}
+            self._content = {}
 
     def _beat(self, released: threading.Event) -> None:
         while not released.wait(self._heartbeat_s):
@@ -129,52 +142,132 @@ class Lock:
                         os.utime(self.path)
 
     def _look(self) -> None:
-        """Find out whether the note is still ours; where somebody has deleted it, make it again."""
+        """Find out whether this process still owns the lock file; restore a deleted one."""
         with self._guard, contextlib.suppress(OSError, RunError):
-            found = lock_file.read(self.path)
+            found = read_lock(self.path)
             if found is None:
                 if self.path.parent.is_dir():
-                    lock_file.create(self.path, self._note)
-            elif found and any(found.get(name) != self._note[name] for name in IDENTITY):
-                self._lost = f"process {found.get('pid')} on {found.get('host')}"
+                    _create(self.path, self._content)
+            elif found and any(found.get(name) != self._content[name] for name in IDENTITY):
+                self._new_owner = f"process {found.get('pid')} on {found.get('host')}"
 
 
-def is_living(found: Note, path: Path) -> bool:
-    """Whether the process of a note that was read at `path` still trains, as far as can be told."""
-    return _verdict(found, path) != _GONE
+def read_lock(path: Path) -> Content | None:
+    """What a lock file says, {} where it is incomplete, None without one. Raises RunError."""
+    try:
+        found = read_json(path, "")
+    except UserError:
+        found = {}
+    return found if isinstance(found, dict) or found is None else {}
 
 
-def _refuse_living(found: Note, path: Path) -> None:
-    verdict = _verdict(found, path)
-    if verdict == _GONE:
+def is_living(found: Content, path: Path) -> bool:
+    """Whether the process that a lock file names still trains, as far as this machine can see."""
+    return _whereabouts(found, path) != _DEAD
+
+
+def remove(path: Path, found: Content) -> bool:
+    """Delete the lock file with the content `found`; False where another process was faster."""
+    aside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        path.rename(aside)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise RunError(f"cannot remove {path}: {error.strerror or error}") from error
+    current = read_lock(aside)
+    with contextlib.suppress(OSError):
+        aside.unlink()
+    if current != found and current is not None:  # the lock file of the faster process goes back
+        with contextlib.suppress(RunError):
+            _create(path, current)
+    return current == found
+
+
+def age_s(path: Path) -> float:
+    """Seconds since a file was touched, by the clock of the disk that holds it."""
+    try:
+        with tempfile.TemporaryFile(dir=path.parent) as probe:
+            now = os.fstat(probe.fileno()).st_mtime
+    except OSError:
+        now = time.time()
+    try:
+        return max(0.0, now - path.stat().st_mtime)
+    except OSError:
+        return float("inf")
+
+
+def _create(path: Path, content: Content) -> bool:
+    """Make the lock file: of several processes one gets True, on every disk. Raises RunError."""
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            try:
+                file.write(json.dumps(content, indent=2) + "\n")
+                file.flush()
+            except OSError:
+                path.unlink()
+                raise
+        return True
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def _takeover_guard(path: Path) -> Iterator[None]:
+    """One process at a time, where the disk has locks.
+
+    Making a lock file is one step; finding a dead one and replacing it is several. On a disk
+    without locks `remove` still checks what it deletes.
+    """
+    from filelock import FileLock  # tens of ms, and `runs list` needs none of it
+
+    guard = FileLock(path.with_name(f".{path.name}.guard"), timeout=_GUARD_TIMEOUT_S)
+    with contextlib.suppress(OSError, NotImplementedError):  # Timeout is an OSError
+        guard.acquire()
+    try:
+        yield
+    finally:
+        if guard.is_locked:
+            # FileLock leaves its file. Deleting it while locked is safe: a process that waits for
+            # the old file notices, and locks the new one.
+            with contextlib.suppress(OSError):
+                os.unlink(guard.lock_file)
+            guard.release()
+
+
+def _refuse_living(found: Content, path: Path) -> None:
+    where = _whereabouts(found, path)
+    if where == _DEAD:
         return
     pid, host, folder = found["pid"], found["host"], path.parent
-    if verdict == _HERE:
+    if where == _HERE:
         raise UserError(
             f"process {pid} is already training in {folder}, on this machine ({host}); "
             "stop it, or choose another --run-dir"
         )
     raise UserError(
         f"process {pid} is already training in {folder}, on {host}, last seen "
-        f"{lock_file.age_s(path):.0f} s ago; stop it, or choose another --run-dir; if it is gone, "
-        f"run this again when it was not seen for {STALE_S / 60:.0f} min, or delete {path}"
+        f"{age_s(path):.0f} s ago; stop it, or choose another --run-dir; if it is dead, run this "
+        f"again {STALE_S / 60:.0f} min after it was last seen, or delete {path}"
     )
 
 
-def _verdict(found: Note, path: Path) -> str:
-    """Where the note's process trains: here, elsewhere, or gone."""
-    if not _is_whole(found):
-        return _GONE  # half a note is as good as none: it says only that a session was killed
+def _whereabouts(found: Content, path: Path) -> str:
+    """Where the process of a lock file trains: here, elsewhere, or nowhere (dead)."""
+    if not _is_complete(found):
+        return _DEAD  # half a lock file shows only that a session was killed
     if found["host"] == _identity()["host"]:
-        return _HERE if _is_alive(found, path) else _GONE
-    return _ELSEWHERE if lock_file.age_s(path) < STALE_S else _GONE
+        return _HERE if _is_alive(found, path) else _DEAD
+    return _ELSEWHERE if age_s(path) < STALE_S else _DEAD
 
 
-def _is_whole(found: Note) -> bool:
+def _is_complete(found: Content) -> bool:
     return {"pid", "host"} <= set(found)
 
 
-def _identity() -> Note:
+def _identity() -> Content:
     import platform
 
     import psutil
@@ -183,8 +276,8 @@ def _identity() -> Note:
     return {"pid": os.getpid(), "host": platform.node(), "process_started": started}
 
 
-def _is_alive(found: Note, path: Path) -> bool:
-    """Whether the note's process, of this machine, still runs. Process numbers are used again."""
+def _is_alive(found: Content, path: Path) -> bool:
+    """Whether a process of this machine still runs; systems use process numbers again."""
     import psutil
 
     try:
@@ -194,9 +287,9 @@ def _is_alive(found: Note, path: Path) -> bool:
     except (psutil.Error, KeyError, TypeError, ValueError, OverflowError):
         return False
     if found["pid"] == os.getpid():
-        return living and os.path.realpath(path) in _mine
+        return living and os.path.realpath(path) in _held_here
     return living
 
 
-def _without_identity(found: Note) -> Note:
+def _without_identity(found: Content) -> Content:
     return {name: value for name, value in found.items() if name not in IDENTITY}

@@ -1,4 +1,4 @@
-"""What is in a packed run: every file with its size and SHA-256, and which names are allowed."""
+"""The manifest of a packed run: every file with its size and SHA-256, and the allowed names."""
 
 from __future__ import annotations
 
@@ -14,14 +14,11 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 CHECKPOINTS, POLICY = "checkpoints", "policy"
 REQUIRED = "config.json"
-LINES = ("sessions.jsonl", "metrics.jsonl")
-"""Files that a training appends to."""
-FILES = (REQUIRED, "plan.json", *LINES, "report.html")
+FILES = (REQUIRED, "plan.json", "sessions.jsonl", "metrics.jsonl", "report.html")
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _INSIDE = re.compile(rf"(?:{CHECKPOINTS}/[0-9]+|{POLICY})/.+")
 _LONGEST = 1000
-_DRIVE = re.compile(r"[A-Za-z]:")
 
 
 @dataclass(frozen=True)
@@ -36,7 +33,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The contents of a zip, but for the manifest itself."""
+    """The contents of a zip, without the manifest itself."""
 
     name: str
     """Of the run."""
@@ -53,22 +50,15 @@ class Manifest:
         return sum(entry.size for entry in self.files.values())
 
     def encode(self) -> bytes:
-        """As the file in the zip."""
-        record = {
-            "format": FORMAT,
-            "name": self.name,
-            "iteration": self.iteration,
-            "best": self.best,
-            "files": {path: asdict(entry) for path, entry in self.files.items()},
-        }
-        return (json.dumps(record, indent=2) + "\n").encode()
+        """The manifest as a file."""
+        return (json.dumps({"format": FORMAT, **asdict(self)}, indent=2) + "\n").encode()
 
 
 def decode(data: bytes, source: str) -> Manifest:
-    """The manifest of a zip; every path in it is safe and belongs to a run.
+    """Read the manifest of a zip; every path in it is safe and belongs to a run.
 
     Raises:
-      UserError: it is damaged, of another format, or names what no run has; says `source`.
+      UserError: it is damaged, of another format, or lists what no run has; names `source`.
     """
     try:
         record = json.loads(data)
@@ -85,25 +75,21 @@ def decode(data: bytes, source: str) -> Manifest:
     _check_paths(files, source)
     iteration, best = record.get("iteration"), record.get("best")
     if not _is_count(iteration) or not (best is None or _is_count(best)):
-        raise _damaged(source, '"iteration" and "best" must be whole numbers')
+        raise _damaged(source, f'"iteration" and "best" are {iteration!r} and {best!r}, not counts')
     return Manifest(str(record.get("name", "")), iteration, best, files)
 
 
 def unsafe(path: str) -> str:
     """Why a path may not be written below a folder, "" where it may.
 
-    Judged as any system would read it: a zip is made on one and opened on another.
+    The rules hold on every system: a zip may be packed on one and unpacked on another.
     """
     if not path or not path.isprintable():
-        return "is empty or holds characters that cannot be shown"
+        return "is empty or has characters that cannot be printed"
     if len(path) > _LONGEST:
         return f"is longer than {_LONGEST} characters"
-    if path.startswith(("/", "\\")):
-        return "is an absolute path"
-    if _DRIVE.match(path):
-        return "names a drive"
-    if "\\" in path or ":" in path:
-        return "holds a backslash or a colon"
+    if path.startswith("/") or "\\" in path or ":" in path:
+        return "is absolute, names a drive, or has a backslash"
     if any(part in ("", ".", "..") for part in path.split("/")):
         return "leads out of its folder or has an empty part"
     return ""
@@ -123,8 +109,8 @@ def _check_paths(files: dict[str, Entry], source: str) -> None:
 
 
 def _entry(value: Any, path: str, source: str) -> Entry:
-    told = value if isinstance(value, dict) else {}
-    size, digest = told.get("size"), told.get("sha256")
+    record = value if isinstance(value, dict) else {}
+    size, digest = record.get("size"), record.get("sha256")
     if not _is_count(size) or not isinstance(digest, str) or not _SHA256.fullmatch(digest):
         raise _damaged(source, f"{path[:200]!r} needs a size and a SHA-256")
     return Entry(size, digest)

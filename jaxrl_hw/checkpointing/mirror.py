@@ -1,42 +1,75 @@
-"""A second copy of a run, on another disk, kept up beside the training."""
+"""A second copy of a run on another disk, updated beside the training.
+
+Every file and every checkpoint appears under its name only when it is whole.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import itertools
+import os
+import shutil
 import threading
-import time
+import uuid
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from types import TracebackType
 
-from jaxrl_hw.checkpointing import copying
-from jaxrl_hw.checkpointing.restore import Warn, first_line
-from jaxrl_hw.checkpointing.retention import Shelf
+from jaxrl_hw.checkpointing.description import META
 from jaxrl_hw.checkpointing.run_dir import RunDir
+from jaxrl_hw.checkpointing.store import CheckpointStore
+from jaxrl_hw.errors import RunError, first_line
 
-_SOON_S = 3.0
+SMALL_FILES = ("config.json", "plan.json", "sessions.jsonl", "metrics.jsonl")
+_QUIET_S = 3.0
+"""Closing waits this long before it prints that it waits."""
+
+
+def locate_run(run: RunDir, mirror: RunDir | None) -> RunDir:
+    """The mirror where only the mirror has a checkpoint, else the run's folder.
+
+    Reads names only. Raises RunError where the mirror cannot be read.
+    """
+    if mirror is None or run.newest_checkpoint():
+        return run
+    try:
+        return mirror if mirror.newest_checkpoint() else run
+    except OSError as error:
+        raise RunError(
+            f"{run.path} has no checkpoint, and its mirror {mirror.path} cannot be read: "
+            f"{error.strerror or error}"
+        ) from error
 
 
 class Mirror:
-    """A thread that makes the mirror what the run's folder is, each time it is asked to.
+    """A thread that copies the run's folder to the mirror at every request.
 
     run: the run's folder.
     mirror: its folder in the mirror.
-    shelf: the run's checkpoints, as their writer sees them.
-    warn: told of failures, from the thread; each is tried again at the next request.
+    store: the run's checkpoints, as their writer sees them.
+    warn: called by the thread with every failure; the next request tries again.
     replace: whether another run's mirror of this name is moved aside, not refused.
     """
 
     def __init__(
-        self, run: RunDir, mirror: RunDir, shelf: Shelf, warn: Warn, *, replace: bool = False
+        self,
+        run: RunDir,
+        mirror: RunDir,
+        store: CheckpointStore,
+        warn: Callable[[str], None],
+        *,
+        replace: bool = False,
     ) -> None:
         self.run, self.mirror = run, mirror
-        self.patience_s = 20.0
-        """How long leaving waits for the last copy."""
-        self._shelf, self._warn, self._replace = shelf, warn, replace
+        self.timeout_s = 20.0
+        """How long leaving a `with` waits for the last copy."""
+        self._store, self._warn, self._replace = store, warn, replace
         self._changed = threading.Condition()
-        self._asked = self._done = 0
+        self._requests = self._served = 0
         self._closed = False
         # A daemon: a drive that hangs must not keep the process from ending.
-        self._thread = threading.Thread(target=self._work, name="mirror", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._work, name="mirror", daemon=True).start()
 
     def __enter__(self) -> Mirror:
         return self
@@ -47,37 +80,34 @@ class Mirror:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close(self.patience_s)
+        self.close(self.timeout_s)
 
     def request(self) -> None:
-        """Copy what is new, soon; returns at once. Requests that come meanwhile become one."""
+        """Ask for an update and return at once; requests during an update become one."""
         with self._changed:
-            self._asked += 1
+            self._requests += 1
             self._changed.notify_all()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until what was asked for is done, well or not; False where it takes longer."""
-        end = time.monotonic() + timeout_s
+        """Wait until every request is served, with or without success; False on a timeout."""
         with self._changed:
-            wanted = self._asked
-            while self._done < wanted and (left := end - time.monotonic()) > 0:
-                self._changed.wait(left)
-            return self._done >= wanted
+            wanted = self._requests
+            return self._changed.wait_for(lambda: self._served >= wanted, timeout_s)
 
     def close(self, timeout_s: float) -> None:
-        """Copy once more, wait that long for it, and end. A warning where it takes longer."""
+        """Update once more and end; warns where that takes longer than the timeout."""
         if self._closed:
             return
         self.request()
-        soon = min(_SOON_S, timeout_s)
-        done = self.wait(soon)
-        if not done and timeout_s > soon:
+        quiet = min(_QUIET_S, timeout_s)
+        done = self.wait(quiet)
+        if not done and timeout_s > quiet:
             self._warn(f"waiting up to {timeout_s:.0f} s for the mirror {self.mirror.path}")
-            done = self.wait(timeout_s - soon)
+            done = self.wait(timeout_s - quiet)
         if not done:
             self._warn(
                 f"the mirror {self.mirror.path} is not up to date: copying takes longer than "
-                f"{timeout_s:.0f} s; run the same command again to bring it up to date"
+                f"{timeout_s:.0f} s; run the same command again to update it"
             )
         with self._changed:
             self._closed = True
@@ -86,19 +116,153 @@ class Mirror:
     def _work(self) -> None:
         while True:
             with self._changed:
-                while self._done == self._asked and not self._closed:
-                    self._changed.wait()
+                self._changed.wait_for(lambda: self._served < self._requests or self._closed)
                 if self._closed:
                     return
-                wanted = self._asked
+                wanted = self._requests
             try:
-                copying.update_mirror(self.run, self.mirror, self._shelf, self._replace)
-                self._replace = False  # from now on it is this run's own
-            except Exception as error:  # whatever it is, the training goes on
+                update_mirror(self.run, self.mirror, self._store, self._replace)
+                self._replace = False  # from now on the mirror is this run's own
+            except Exception as error:  # no failure here may stop the training
                 self._warn(
-                    f"not mirrored: {first_line(error)}; the training goes on, and it is tried "
-                    "again at the next save"
+                    f"not mirrored: {first_line(error)}; the training continues, and the next "
+                    "save tries again"
                 )
             with self._changed:
-                self._done = wanted
+                self._served = wanted
                 self._changed.notify_all()
+
+
+def update_mirror(run: RunDir, mirror: RunDir, store: CheckpointStore, replace: bool) -> None:
+    """Copy the run's small files and complete checkpoints to its mirror.
+
+    Args:
+      run: the run.
+      mirror: its folder in the mirror; created, but not the drive that it is on.
+      store: the run's checkpoints; does not delete one that is being copied.
+      replace: whether another run's mirror of this name is moved aside, not refused.
+
+    Raises:
+      RunError: the folder mirrors another run, or the mirror's drive is missing.
+      OSError: the disk refuses.
+    """
+    if not mirror.path.parent.parent.is_dir():  # else an unmounted drive looks like an empty one
+        raise RunError(f"{mirror.path.parent.parent} does not exist (is the drive mounted?)")
+    if mirror.newest_checkpoint() and mirror.read_id() != run.read_id():
+        if not replace:
+            raise RunError(
+                f"{mirror.path} is the mirror of another run; choose another --mirror or --run-dir"
+            )
+        mirror.path.rename(_free_name(mirror.path))
+    mirror.path.mkdir(parents=True, exist_ok=True)
+    # First the small files: a resumed run cuts rows of metrics.jsonl past its newest checkpoint,
+    # but could not invent missing ones.
+    _copy_small_files(run, mirror)
+    copies, iterations = CheckpointStore(mirror.checkpoints), store.iterations()
+    for iteration in reversed(iterations):
+        if store.is_sound(iteration):  # the mirror's own copy may be whole
+            _copy_checkpoint(store, copies, iteration)
+    for iteration in copies.iterations():
+        # A later one stays until the run has come that far again.
+        if iterations and iteration < iterations[-1] and iteration not in iterations:
+            copies.delete(iteration)
+    copies.sweep()
+
+
+def copy_back(mirror: RunDir, run: RunDir) -> None:
+    """Copy a run from its mirror into its folder, which must exist and have no checkpoint.
+
+    The checkpoints appear all at once; after a crash in between, the next call starts again.
+    Raises RunError where the disk refuses.
+    """
+    copies = CheckpointStore(run.checkpoints.with_name(".checkpoints.copy"))
+    try:
+        shutil.rmtree(copies.directory, ignore_errors=True)
+        _copy_small_files(mirror, run)
+        source = CheckpointStore(mirror.checkpoints)
+        for iteration in source.iterations():
+            copies.put(iteration, functools.partial(_copy_folder, source.folder(iteration)))
+        if run.checkpoints.exists():  # it holds no checkpoint
+            run.checkpoints.rename(_free_name(run.checkpoints))
+        copies.directory.rename(run.checkpoints)
+    except OSError as error:
+        raise RunError(
+            f"cannot copy {mirror.path} back to {run.path}: {error.strerror or error}"
+        ) from error
+
+
+def replace_damaged(mirror: RunDir, store: CheckpointStore, iterations: Iterable[int]) -> None:
+    """Replace the run's checkpoints of these iterations by the mirror's, newest first.
+
+    store: the run's checkpoints. Raises RunError where the disk refuses.
+    """
+    copies = CheckpointStore(mirror.checkpoints)
+    try:
+        for iteration in sorted(iterations, reverse=True):
+            _copy_checkpoint(copies, store, iteration, even_if_same=True)
+    except OSError as error:
+        raise RunError(
+            f"cannot copy {mirror.checkpoints} back: {error.strerror or error}"
+        ) from error
+
+
+def _copy_small_files(source: RunDir, target: RunDir) -> None:
+    for name in SMALL_FILES:
+        old, new = source.path / name, target.path / name
+        if not old.exists():
+            continue
+        temporary = new.with_name(f".{name}.{uuid.uuid4().hex}")
+        try:
+            shutil.copyfile(old, temporary)
+            os.replace(temporary, new)
+        finally:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+
+
+def _copy_checkpoint(
+    source: CheckpointStore, target: CheckpointStore, iteration: int, even_if_same: bool = False
+) -> None:
+    """Copy one checkpoint, unless the target already has the same. Raises OSError."""
+    with source.holding(iteration) as folder:
+        before = _description(folder)
+        if not before or (before == _description(target.folder(iteration)) and not even_if_same):
+            return
+
+        def write(to: Path) -> None:
+            _copy_folder(folder, to)
+            if _description(folder) != before:  # saved again meanwhile: the next request copies it
+                shutil.rmtree(to, ignore_errors=True)
+                raise OSError(f"{folder} changed while it was copied")
+
+        target.put(iteration, write)
+
+
+def _copy_folder(source: Path, target: Path) -> None:
+    """Copy contents only, unlike shutil.copytree: many a drive refuses times and permissions."""
+    temporary = target.with_name(f"{target.name}.{uuid.uuid4().hex}.copy")
+    try:
+        temporary.mkdir(parents=True)
+        for path in sorted(source.rglob("*")):  # a folder comes before its files
+            to = temporary / path.relative_to(source)
+            if path.is_dir():
+                to.mkdir(exist_ok=True)
+            else:
+                shutil.copyfile(path, to)
+        temporary.rename(target)
+    except OSError:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def _description(folder: Path) -> bytes:
+    """Identifies a checkpoint: it holds the checksums of all arrays."""
+    try:
+        return (folder / META / "metadata").read_bytes()
+    except OSError:
+        return b""
+
+
+def _free_name(path: Path) -> Path:
+    names = (path.with_name(f"{path.name}.{n}") for n in itertools.count(1))
+    return next(name for name in names if not name.exists())

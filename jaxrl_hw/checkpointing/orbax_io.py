@@ -1,13 +1,12 @@
 """One checkpoint folder, written and read with Orbax: complete or absent.
 
 Orbax writes into a temporary folder and renames it when everything is on disk. Importing Orbax
-takes seconds, so it is imported on first use.
+takes seconds, so the first use imports it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import shutil
 import sys
@@ -19,22 +18,21 @@ from typing import Any
 
 import numpy as np
 
-from jaxrl_hw.checkpointing.arrays import Arrays, DamagedError
-from jaxrl_hw.checkpointing.description import Meta, unseal
+from jaxrl_hw.checkpointing.description import META, Arrays, Meta
 
-_STATE, _META = "state", "meta"
+_STATE = "state"
 
 
 def load_orbax() -> Any:
-    """The orbax.checkpoint module, with its reports of every step and every failure silenced.
+    """The orbax.checkpoint module, without its log of every step and every failure.
 
-    What fails is raised as well, and told by whoever called.
+    Whatever fails raises as well, and the caller reports it.
     """
     logger = logging.getLogger("absl")
-    logger.addFilter(_is_no_echo)  # adding it again does nothing
+    logger.addFilter(_is_no_echo)  # a second call changes nothing
     if logger.getEffectiveLevel() < logging.WARNING or logger.level == logging.NOTSET:
         logger.setLevel(logging.WARNING)
-    # What is left undone when a file turns out to be damaged; the damage itself is told.
+    # Orbax leaves coroutines behind where a file is damaged; the damage itself raises.
     warnings.filterwarnings("ignore", r"coroutine '\w*Handler\.\w+' was never awaited")
     logging.getLogger("asyncio").addFilter(_is_no_echo)
     import orbax.checkpoint as ocp
@@ -43,31 +41,31 @@ def load_orbax() -> Any:
 
 
 def _is_no_echo(record: logging.LogRecord) -> bool:
-    """False for a failure in one of Orbax's threads, written to a log with its trace."""
+    """False for a failure in one of Orbax's threads, which raises as well."""
     text = record.getMessage()
     echo = "was never retrieved" in text and "tensorstore" in text
     return not echo and "_SignalingThread.run() raised" not in text
 
 
 def write(folder: Path, arrays: Arrays, meta: Meta) -> None:
-    """Write a new checkpoint; on failure nothing of it is left. Raises whatever Orbax raises.
+    """Write a new checkpoint; a failure leaves nothing behind and raises what Orbax raises.
 
-    meta: the description as `formats.seal` made it.
+    meta: the description as `description.seal` made it.
     """
     ocp = load_orbax()
-    # Orbax refuses arrays without elements; the description in `meta` is enough to rebuild them.
+    # Orbax refuses arrays without elements; the description suffices to rebuild them.
     filled = {name: array for name, array in arrays.items() if array.size > 0}
     filled = filled or {"empty": np.zeros(1, np.uint8)}
     items = ocp.args.Composite(
-        **{_STATE: ocp.args.StandardSave(filled), _META: ocp.args.JsonSave(meta)}
+        **{_STATE: ocp.args.StandardSave(filled), META: ocp.args.JsonSave(meta)}
     )
     try:
         with _checkpointer(ocp) as checkpointer:
             checkpointer.save(folder.absolute(), args=items)
     except BaseException:
-        # Half a checkpoint on a full disk would keep the next, smaller write from succeeding.
-        for left in folder.parent.glob(f"{folder.name}.orbax-checkpoint-tmp*"):
-            shutil.rmtree(left, ignore_errors=True)
+        # On a full disk half a checkpoint would keep the next, smaller one from being written.
+        for partial in folder.parent.glob(f"{folder.name}.orbax-checkpoint-tmp*"):
+            shutil.rmtree(partial, ignore_errors=True)
         raise
 
 
@@ -79,43 +77,30 @@ def read_arrays(folder: Path) -> dict[str, Any]:
         return dict(checkpointer.restore(folder.absolute(), args=items)[_STATE])
 
 
+def is_checkpoint(folder: Path) -> bool:
+    """Whether the folder looks like one checkpoint, whatever its name."""
+    return (folder / META).is_dir() and (folder / _STATE).is_dir()
+
+
 @contextlib.contextmanager
 def _checkpointer(ocp: Any) -> Iterator[Any]:
-    """An Orbax checkpointer whose failures are told once, by their exception.
+    """An Orbax checkpointer that reports a failure once, by its exception.
 
-    Many files are in work at once; when one fails the others still report to an event loop that is
-    closed by then, and Python would print a traceback for each.
+    Orbax works on many files at once. When one fails, the others still report to an event loop that
+    is closed by then, and Python would print a traceback for each.
     """
-    usual = sys.unraisablehook
+    previous = sys.unraisablehook
 
     def hook(args: Any) -> None:
         if "Event loop is closed" not in str(args.exc_value):
-            usual(args)
+            previous(args)
 
     sys.unraisablehook = hook
     try:
         with contextlib.closing(ocp.Checkpointer(ocp.CompositeCheckpointHandler())) as checkpointer:
             yield checkpointer
     except BaseException:
-        time.sleep(0.1)  # the late ones
+        time.sleep(0.1)  # for the late reports
         raise
     finally:
-        sys.unraisablehook = usual
-
-
-def read_meta(folder: Path) -> Meta:
-    """The checkpoint's description, in the format it was written in; read without Orbax.
-
-    Raises OSError, DamagedError, or UserError where a newer version wrote it.
-    """
-    try:
-        text = (folder / _META / "metadata").read_text(encoding="utf-8")
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DamagedError("its description is not JSON") from error
-    return unseal(value)
-
-
-def is_checkpoint(folder: Path) -> bool:
-    """Whether the folder looks like one checkpoint, whatever its name."""
-    return (folder / _META).is_dir() and (folder / _STATE).is_dir()
+        sys.unraisablehook = previous

@@ -1,8 +1,7 @@
-"""One zip of what is worth taking along: the newest and the best checkpoint, policy, history."""
+"""Packs a run as one zip: newest and best checkpoint, policy, settings and history."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import json
@@ -10,15 +9,13 @@ import os
 import time
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from jaxrl_hw.checkpointing import listing
+from jaxrl_hw.checkpointing import store
 from jaxrl_hw.checkpointing.manifest import (
     CHECKPOINTS,
     FILES,
-    LINES,
     MANIFEST,
     POLICY,
     Entry,
@@ -32,6 +29,8 @@ from jaxrl_hw.errors import RunError, UserError
 _CHUNK = 1 << 20
 _ATTEMPTS = 5
 
+_Stamps = dict[str, tuple[int, int, int]]
+
 
 class Packed(NamedTuple):
     """A zip that has been written."""
@@ -43,32 +42,22 @@ class Packed(NamedTuple):
 
 
 class _ChangedError(Exception):
-    """The training has replaced or deleted what was being read."""
-
-
-@dataclass(frozen=True)
-class _Part:
-    """One file to be packed."""
-
-    name: str
-    source: Path | bytes
-    whole_lines: bool = False
-    """Leave out a last line that is still being written."""
+    """A training replaced or deleted a file while it was read."""
 
 
 def pack(folder: Path, out: Path | None = None, force: bool = False) -> Packed:
-    """Write a run that can be continued elsewhere as one zip, whole or not at all.
+    """Write a run as one zip from which it can continue elsewhere, whole or not at all.
 
-    The run may be in training: checkpoints are taken as they were complete, and where one goes
-    while it is read the zip is begun again.
+    The run may be in training. Where it deletes a checkpoint that is being read, packing starts
+    again.
 
     Args:
       folder: the run's.
-      out: the zip; the run's name in the current folder unless given.
-      force: whether a file of that name may be replaced.
+      out: the zip; by default the run's name in the current folder.
+      force: whether to replace a file of that name.
 
     Raises:
-      UserError: no run, nothing to continue in it, or `out` cannot be used.
+      UserError: the folder holds no run or no checkpoint, or `out` cannot be used.
       RunError: the disk refuses, or the run keeps changing.
     """
     check_run(folder)
@@ -108,55 +97,58 @@ def _write(folder: Path, name: str, path: Path) -> Manifest:
                 os.fsync(file.fileno())
             return manifest
         except (_ChangedError, FileNotFoundError, NotADirectoryError):
-            time.sleep(0.2)  # until the training is done with its checkpoints
+            time.sleep(0.2)  # until the training has finished its checkpoint
     raise RunError(f"{folder} changed at each of {_ATTEMPTS} attempts to pack it; try again")
 
 
 def _write_zip(folder: Path, name: str, file: IO[bytes]) -> Manifest:
     run = RunDir(folder)
-    saves = listing.saved_checkpoints(run.checkpoints)
-    newest, best = listing.newest(saves), listing.best(saves)
+    saved = store.list_checkpoints(run.checkpoints)
+    newest, best = store.newest_checkpoint(saved), store.best_checkpoint(saved)
     if newest is None:
-        what = "every checkpoint is damaged" if saves else "it has no checkpoint yet"
-        raise UserError(f"{folder} cannot be packed: {what}; train it first")
-    taken = [newest.folder] if best is None or best is newest else [newest.folder, best.folder]
-    folders = [(f"{CHECKPOINTS}/{path.name}", path) for path in taken] + [(POLICY, run.policy)]
-    before = [_files(path) for _, path in folders]
+        problem = "every checkpoint is damaged" if saved else "it has no checkpoint yet"
+        raise UserError(f"{folder} cannot be packed: {problem}; train it first")
+    taken = {newest.folder, best.folder if best else newest.folder}
+    folders = {f"{CHECKPOINTS}/{path.name}": path for path in sorted(taken)} | {POLICY: run.policy}
+    before = [_stamps(path) for path in folders.values()]
     entries: dict[str, Entry] = {}
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for part in _parts(run, folders, newest.iteration):
-            reason = unsafe(part.name)
-            if reason:
-                raise UserError(f"{part.name!r} in {folder} {reason}; rename it, then pack again")
-            entries[part.name] = _add(archive, part)
-        if before != [_files(path) for _, path in folders]:
+        for inside, source in _sources(run, folders, newest.iteration):
+            if reason := unsafe(inside):
+                raise UserError(f"{inside!r} in {folder} {reason}; rename it, then pack again")
+            entries[inside] = _add(archive, inside, source)
+        if before != [_stamps(path) for path in folders.values()]:
             raise _ChangedError
         manifest = Manifest(name, newest.iteration, best.iteration if best else None, entries)
-        _add(archive, _Part(MANIFEST, manifest.encode()))
+        _add(archive, MANIFEST, manifest.encode())
     return manifest
 
 
-def _parts(run: RunDir, folders: list[tuple[str, Path]], iteration: int) -> Iterator[_Part]:
-    """What goes into the zip; small files first, so that a reader of the zip finds them soon."""
+def _sources(
+    run: RunDir, folders: dict[str, Path], iteration: int
+) -> Iterator[tuple[str, Path | bytes]]:
+    """Every file of the zip: its name there, and its content or path."""
     for name in FILES:
         path = run.path / name
         if path == run.config_json:
-            yield _Part(name, _config(run))
+            yield name, _config(run)
         elif path == run.sessions_jsonl:
-            yield _Part(name, _sessions(run, iteration))
+            yield name, _sessions(run, iteration)
+        elif path == run.metrics_jsonl and path.is_file():
+            data = path.read_bytes()
+            yield name, data[: data.rfind(b"\n") + 1]  # a training may be writing the last line
         elif path.is_file():
-            yield _Part(name, path, whole_lines=name in LINES)
-    for name, folder in folders:
-        for inside in _files(folder):
-            yield _Part(f"{name}/{inside}", folder / inside)
+            yield name, path.read_bytes()
+    for name, folder in folders.items():
+        for inside in _stamps(folder):
+            yield f"{name}/{inside}", folder / inside
 
 
-def _files(folder: Path) -> dict[str, tuple[int, int, int]]:
-    """The files below a folder, and what tells one from another that takes its place."""
+def _stamps(folder: Path) -> _Stamps:
+    """The files below a folder; inode, size and time show where one has been replaced."""
     found = {}
-    for root, _, names in os.walk(folder):
-        for name in names:
-            path = Path(root) / name
+    for path in folder.rglob("*"):
+        if path.is_file():
             stat = path.stat()
             stamp = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
             found[path.relative_to(folder).as_posix()] = stamp
@@ -164,7 +156,7 @@ def _files(folder: Path) -> dict[str, tuple[int, int, int]]:
 
 
 def _config(run: RunDir) -> bytes:
-    """config.json without the places of this machine: elsewhere they are nothing, or another's."""
+    """config.json without paths of this machine, which mean nothing on another."""
     record = json.loads(run.config_json.read_bytes())
     for name in {"run_dir", "mirror"} & record["config"].keys():
         record["config"][name] = ""
@@ -172,7 +164,7 @@ def _config(run: RunDir) -> bytes:
 
 
 def _sessions(run: RunDir, iteration: int) -> bytes:
-    """sessions.jsonl, with a line for the session that is open: its note stays behind."""
+    """sessions.jsonl, with a line for the open session: its lock file is not packed."""
     opened = open_session(run)
     try:
         records = run.read_sessions()
@@ -185,50 +177,22 @@ def _sessions(run: RunDir, iteration: int) -> bytes:
     return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in records).encode()
 
 
-def _add(archive: zipfile.ZipFile, part: _Part) -> Entry:
-    with contextlib.ExitStack() as stack:
-        if isinstance(part.source, bytes):
-            source: IO[bytes] = io.BytesIO(part.source)
-            size, changed = len(part.source), time.time()
-        else:
-            source = stack.enter_context(open(part.source, "rb"))
-            stat = os.fstat(source.fileno())
-            # what a training appends from now on belongs to the next zip
-            size = _whole_lines(source, stat.st_size) if part.whole_lines else stat.st_size
-            changed = stat.st_mtime
-        info = zipfile.ZipInfo(part.name, _zip_time(changed))
-        info.compress_type = zipfile.ZIP_DEFLATED
-        info.external_attr = 0o100644 << 16
-        info.file_size = size
-        digest, left = hashlib.sha256(), size
-        with archive.open(info, "w") as target:
-            while left:
-                chunk = source.read(min(_CHUNK, left))
-                if not chunk:
-                    raise _ChangedError
-                digest.update(chunk)
-                target.write(chunk)
-                left -= len(chunk)
-    return Entry(size, digest.hexdigest())
-
-
-def _whole_lines(file: IO[bytes], size: int) -> int:
-    """Bytes up to the end of the last whole line; the file is left at its beginning."""
-    end = size
-    while end > 0:
-        start = max(0, end - _CHUNK)
-        file.seek(start)
-        place = file.read(end - start).rfind(b"\n")
-        if place >= 0:
-            end = start + place + 1
-            break
-        end = start
-    file.seek(0)
-    return end
-
-
-def _zip_time(seconds: float) -> tuple[int, int, int, int, int, int]:
-    year, month, day, hour, minute, second = time.localtime(seconds)[:6]
-    if not 1980 <= year <= 2107:  # all that a zip can say
-        return (1980, 1, 1, 0, 0, 0)
-    return (year, month, day, hour, minute, second)
+def _add(archive: zipfile.ZipFile, name: str, source: Path | bytes) -> Entry:
+    """Write one file. Unlike ZipFile.write it computes the SHA-256 of what it writes."""
+    stream: IO[bytes]
+    if isinstance(source, bytes):
+        info, stream = zipfile.ZipInfo(name, time.localtime()[:6]), io.BytesIO(source)
+        info.file_size = len(source)
+    else:
+        info = zipfile.ZipInfo.from_file(source, name, strict_timestamps=False)
+        stream = open(source, "rb")  # noqa: SIM115 - closed below
+    info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, 0o100644 << 16
+    digest, missing = hashlib.sha256(), info.file_size
+    with stream, archive.open(info, "w") as target:
+        while chunk := stream.read(min(_CHUNK, missing)):
+            digest.update(chunk)
+            target.write(chunk)
+            missing -= len(chunk)
+    if missing:
+        raise _ChangedError
+    return Entry(info.file_size, digest.hexdigest())

@@ -1,4 +1,4 @@
-"""The sessions of a run in order: those that ended, and the one that is open."""
+"""The sessions of a run: those that ended, and the open one."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from jaxrl_hw.checkpointing import lock_file
-from jaxrl_hw.checkpointing.lock import IDENTITY, is_living
+from jaxrl_hw.checkpointing.lock import IDENTITY, is_living, read_lock
 from jaxrl_hw.checkpointing.run_dir import RunDir
 
 TRAINING, KILLED = "training", "killed"
-"""How a session stands that has not been closed."""
+"""The two states of a session that was not closed."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """One process's part of a run; what its record does not say is None or ""."""
+    """One process's part of a run; what its record lacks is None or ""."""
 
     started: str
     """ISO 8601, with the offset from UTC."""
@@ -28,39 +27,42 @@ class Session:
     last_iteration: int | None
     """Below the first where no iteration was finished."""
     seconds: float | None
-    """Of training, compilation not counted."""
+    """Of training, without compilation."""
     ended: str
 
 
 class OpenSession(NamedTuple):
-    """The note that a process leaves in the folder of the run it trains."""
+    """What the lock file of a run says."""
 
     record: dict[str, Any]
-    """What it says of the session; {} until that begins."""
+    """Of the session; {} until it begins."""
     state: str
     """TRAINING or KILLED."""
-    who: str
+    owner: str
     """`process 123 on host`"""
 
 
 def open_session(run: RunDir) -> OpenSession | None:
-    """The session that has not been closed, None without one. Raises RunError."""
-    found = lock_file.read(run.session_open)
+    """The session that was not closed, None without one. Raises RunError."""
+    found = read_lock(run.session_open)
     if found is None:
         return None
     record = {name: value for name, value in found.items() if name not in IDENTITY}
-    who = f"process {found.get('pid', '?')} on {found.get('host', '?')}"
     state = TRAINING if is_living(found, run.session_open) else KILLED
-    return OpenSession(record, state, who)
+    return OpenSession(
+        record, state, f"process {found.get('pid', '?')} on {found.get('host', '?')}"
+    )
 
 
-def chain(run: RunDir, opened: OpenSession | None, saved: int, trained: int) -> list[Session]:
+def session_history(
+    run: RunDir, opened: OpenSession | None, saved: int, trained: int
+) -> list[Session]:
     """All sessions, oldest first.
 
     Args:
       run: its folder.
-      opened: the session that has not been closed.
-      saved: iteration of the newest checkpoint, which is all that a killed session has left.
+      opened: the session that was not closed.
+      saved: iteration of the newest checkpoint; a killed session leaves nothing beyond it.
       trained: iteration of the last row of metrics.jsonl.
 
     Raises:
@@ -71,7 +73,7 @@ def chain(run: RunDir, opened: OpenSession | None, saved: int, trained: int) -> 
         last = saved if opened.state == KILLED else trained
         records.append({**opened.record, "last_iteration": last, "ended": opened.state})
     sessions = [_session(record) for record in records]
-    # a killed session could not say how far it came; the one after it tells what was saved
+    # A killed session could not record its last iteration; the session after it shows it.
     for i, after in enumerate(sessions[1:]):
         if sessions[i].last_iteration is None and after.first_iteration is not None:
             sessions[i] = replace(sessions[i], last_iteration=after.first_iteration - 1)
@@ -81,9 +83,9 @@ def chain(run: RunDir, opened: OpenSession | None, saved: int, trained: int) -> 
 def closing_record(
     opened: OpenSession, records: list[dict[str, Any]], saved: int
 ) -> dict[str, Any] | None:
-    """The line of sessions.jsonl for an open session in a copy of the run; None where it has one,
-    or has not begun.
+    """The line of sessions.jsonl that closes an open session in a copy of the run.
 
+    None where the session has a line already or has not begun.
     saved: iteration of the newest checkpoint in the copy.
     """
     if not opened.record or _is_closed(opened, records):
@@ -93,9 +95,9 @@ def closing_record(
 
 
 def _is_closed(opened: OpenSession, records: list[dict[str, Any]]) -> bool:
-    """Whether its line is there already: it is written before the note goes."""
+    """A session writes its line first, then removes the lock file."""
     started = opened.record.get("started")
-    return started is not None and any(record.get("started") == started for record in records[-1:])
+    return started is not None and bool(records) and records[-1].get("started") == started
 
 
 def _session(record: Mapping[str, Any]) -> Session:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from jaxrl_hw.checkpointing.copying import holder
+from jaxrl_hw.checkpointing.mirror import locate_run
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.cli.tyro_rules import rules
 from jaxrl_hw.config import migrations, validation
@@ -72,7 +72,7 @@ def _base(argv: list[str], from_file: dict[str, Any]) -> Config:
     )
     fresh = preset_config(start.robot, named("preset", Config.preset), start.task, start.algo)
     path = run_folder(start)
-    folder = holder(RunDir(path), mirror_of(named("mirror", ""), path))
+    folder = locate_run(RunDir(path), mirror_of(named("mirror", ""), path))
     new = named("resume", "auto") == "never" or not folder.newest_checkpoint()
     saved = None if new else read_settings(folder)
     if saved is None:

@@ -1,7 +1,8 @@
-"""What a run's folder says of it: how far it is, how it ended, whether it can go on."""
+"""What the files of a run say: its progress, how it ended, whether it can continue."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -9,10 +10,16 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from jaxrl_hw.checkpointing import listing
-from jaxrl_hw.checkpointing.listing import Saved
+from jaxrl_hw.checkpointing import store
 from jaxrl_hw.checkpointing.run_dir import RunDir, is_run, name_of
-from jaxrl_hw.checkpointing.sessions import TRAINING, OpenSession, Session, chain, open_session
+from jaxrl_hw.checkpointing.sessions import (
+    TRAINING,
+    OpenSession,
+    Session,
+    open_session,
+    session_history,
+)
+from jaxrl_hw.checkpointing.store import SavedCheckpoint
 from jaxrl_hw.config.saved import config_from, read_settings
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.loggers.jsonl import read_rows
@@ -25,47 +32,46 @@ _TAIL = 1 << 16
 
 @dataclass(frozen=True)
 class Summary:
-    """One run; figures that its files do not give are None or 0."""
+    """One run; figures that its files lack are None or 0."""
 
     name: str
     folder: Path
     status: str = DAMAGED
-    """ready, training, done (the goal is reached), empty (no checkpoint yet), refused (settings of
-    another version) or damaged."""
+    """ready, training, done (the goal is reached), empty (no checkpoint yet), refused (its settings
+    cannot be used here) or damaged."""
     why: str = ""
-    """Why it cannot be continued as it is, or what is to be known where it can."""
+    """Why the run cannot continue, or a remark where it can."""
     robot: str = ""
     task: str = ""
     num_envs: int | str | None = None
     goal: int | None = None
     saved: int = 0
-    """Iteration of the newest checkpoint: a next session goes on after it."""
+    """Iteration of the newest checkpoint; the next session continues after it."""
     trained: int = 0
     """Iteration of the last row of metrics.jsonl."""
     bytes: int = 0
     sessions: list[Session] = field(default_factory=list)
-    checkpoints: list[Saved] = field(default_factory=list)
+    checkpoints: list[SavedCheckpoint] = field(default_factory=list)
 
     @property
     def done(self) -> int:
-        """Iterations done: those of a run in training, else those that are saved."""
+        """Iterations done; of a run that is not in training, those that are saved."""
         return max(self.trained, self.saved) if self.status == TRAINING else self.saved
 
     @property
-    def best(self) -> Saved | None:
-        """The best checkpoint."""
-        return listing.best(self.checkpoints)
+    def best(self) -> SavedCheckpoint | None:
+        return store.best_checkpoint(self.checkpoints)
 
     @property
     def command(self) -> str:
-        """What continues it, "" where nothing does."""
+        """The command that continues the run, "" where none does."""
         if not self.saved or self.status not in (READY, DONE, TRAINING):
             return ""
         more = f" --iterations {2 * max(self.goal or 0, self.saved)}" if self.status == DONE else ""
         return f"python -m jaxrl_hw.train --run-dir {shlex.quote(str(self.folder))}{more}"
 
     def to_dict(self, detailed: bool = False) -> dict[str, Any]:
-        """As JSON has it; `detailed` with every session and checkpoint."""
+        """The summary as JSON; `detailed` adds every session and checkpoint."""
         best = self.best
         names = ("name", "status", "why", "robot", "task", "num_envs", "goal", "done", "saved")
         found: dict[str, Any] = {
@@ -82,7 +88,7 @@ class Summary:
                 {
                     "iteration": save.iteration,
                     "episode_return": save.episode_return,
-                    "bytes": listing.disk_size(save.folder),
+                    "bytes": disk_size(save.folder),
                     "best": save is best,
                     "problem": save.problem,
                 }
@@ -117,24 +123,24 @@ def list_runs(folder: Path) -> list[Summary]:
 
 
 def summarize(folder: Path, thorough: bool = False) -> Summary:
-    """What a folder says of its run; whatever is wrong with it becomes `status` and `why`.
+    """The summary of a run; whatever is wrong with it becomes `status` and `why`.
 
-    thorough: also reads every row of metrics.jsonl, as continuing the run does.
+    thorough: reads every row of metrics.jsonl, as continuing the run does.
     """
     run = RunDir(folder)
-    saves = listing.saved_checkpoints(run.checkpoints)
-    newest = listing.newest(saves)
+    saves = store.list_checkpoints(run.checkpoints)
+    newest = store.newest_checkpoint(saves)
     found = Summary(
         name_of(folder),
         folder,
-        bytes=listing.disk_size(folder),
+        bytes=disk_size(folder),
         checkpoints=saves,
         saved=newest.iteration if newest else 0,
         trained=_last_iteration(run.metrics_jsonl),
     )
     try:
         opened = open_session(run)
-        sessions = chain(run, opened, found.saved, found.trained)
+        sessions = session_history(run, opened, found.saved, found.trained)
         found = replace(found, sessions=sessions)
         values = _settings(run)
         found = replace(
@@ -152,9 +158,19 @@ def summarize(folder: Path, thorough: bool = False) -> Summary:
     return replace(found, status=status, why=why)
 
 
+def disk_size(folder: Path) -> int:
+    """Bytes of all files below a folder; skips what another process deletes meanwhile."""
+    total = 0
+    for root, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(root, name)).st_size
+    return total
+
+
 def _status(found: Summary, values: dict[str, Any], opened: OpenSession | None) -> tuple[str, str]:
     if opened is not None and opened.state == TRAINING:
-        return TRAINING, f"being trained right now by {opened.who}"
+        return TRAINING, f"in training now by {opened.owner}"
     if not found.checkpoints:
         return EMPTY, "no checkpoint yet"
     broken = [save for save in found.checkpoints if save.problem]
@@ -165,25 +181,25 @@ def _status(found: Summary, values: dict[str, Any], opened: OpenSession | None) 
     except UserError as error:
         return REFUSED, f"settings of another version: {_one_line(error)}"
     if found.saved >= (found.goal or 0):
-        return DONE, "goal reached; a higher --iterations goes on"
+        return DONE, "goal reached; a higher --iterations continues it"
     if broken and broken[-1].iteration > found.saved:
-        return READY, f"checkpoint {broken[-1].iteration} is damaged: goes on after {found.saved}"
+        return READY, f"checkpoint {broken[-1].iteration} is damaged: continues after {found.saved}"
     return READY, ""
 
 
 def _settings(run: RunDir) -> dict[str, Any]:
-    """The settings as they were saved. Raises UserError where there are none to go on with."""
+    """The run's settings. Raises UserError where the folder has none that can be used."""
     values = read_settings(run)
     if values is None:
         raise UserError("it has no config.json")
     for name, kind in (("robot", str), ("iterations", int)):
         if not isinstance(values.get(name), kind):
-            raise UserError(f'config.json has no "{name}" that could be used')
+            raise UserError(f'config.json has no usable "{name}"')
     return values
 
 
 def _last_iteration(path: Path) -> int:
-    """Of the last whole row, 0 without one."""
+    """The iteration of the last whole row of metrics.jsonl, 0 without one."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))

@@ -1,4 +1,4 @@
-"""Runs as tables: all of a folder, or the sessions and checkpoints of one."""
+"""Tables of runs: all runs of a folder, or the sessions and checkpoints of one run."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from jaxrl_hw.checkpointing import listing
 from jaxrl_hw.checkpointing.sessions import TRAINING, Session
-from jaxrl_hw.cli.run_summary import DAMAGED, DONE, READY, Summary
+from jaxrl_hw.checkpointing.store import newest_checkpoint
+from jaxrl_hw.cli.run_summary import DAMAGED, DONE, READY, Summary, disk_size
 from jaxrl_hw.loggers import formats
 
 _BARS = (20, 10)
-"""Characters for the way to the goal, by what fits."""
+"""Widths of the bar of a session, the widest that fits."""
 _STYLES = {READY: "green", TRAINING: "cyan", DONE: "", DAMAGED: "red"}
 
 
 def runs_view(runs: Sequence[Summary], console: Console) -> RenderableType:
-    """All runs of a folder: a row each, or where that is too wide for the console a few lines."""
+    """All runs of a folder: a row each, or a few lines each on a narrow console."""
     table = _runs_table(runs)
     return table if _fits(table, console) else Group(*map(_card, runs))
 
@@ -28,8 +28,8 @@ def run_view(run: Summary, console: Console) -> RenderableType:
     """One run: its sessions, then its checkpoints."""
     parts: list[RenderableType] = []
     if run.sessions:
-        drawings = (_sessions_table(run, bar) for bar in _BARS)
-        parts += ["", next((d for d in drawings if _fits(d, console)), _sessions_table(run, 0))]
+        tables = (_sessions_table(run, bar) for bar in _BARS)
+        parts += ["", next((t for t in tables if _fits(t, console)), _sessions_table(run, 0))]
     if run.checkpoints:
         parts += ["", _checkpoints_table(run)]
     return Group(*parts, "")
@@ -44,7 +44,7 @@ def _runs_table(runs: Sequence[Summary]) -> Table:
             Text(run.name),
             Text(run.robot or "?"),
             progress(run),
-            Text(moment(last.started) if last else "-"),
+            Text(_local_time(last.started) if last else "-"),
             Text(_ended(last.ended) if last else "-"),
             formats.size(run.bytes),
             formats.figure(run.best.episode_return if run.best else None),
@@ -59,7 +59,7 @@ def progress(run: Summary) -> str:
 
 
 def verdict(run: Summary) -> str:
-    """Whether a run can be continued, and why not."""
+    """Whether a run can continue, and if not, why."""
     if run.status == DAMAGED:
         return f"damaged: {run.why}"
     head = "yes" if run.status == READY else "no"
@@ -70,7 +70,7 @@ def _card(run: Summary) -> Text:
     last = run.sessions[-1] if run.sessions else None
     best = formats.figure(run.best.episode_return if run.best else None)
     facts = f"{run.robot or '?'}, {progress(run)}, best return {best}, {formats.size(run.bytes)}"
-    ended = f"{moment(last.started)} {_ended(last.ended)}" if last else "-"
+    ended = f"{_local_time(last.started)} {_ended(last.ended)}" if last else "-"
     return Text.assemble(
         (f"{run.name}\n", "bold"),
         f"  {facts}\n  last session {ended}; continues: ",
@@ -79,7 +79,7 @@ def _card(run: Summary) -> Text:
 
 
 def _sessions_table(run: Summary, bar: int) -> Table:
-    """The chain of a run's sessions, each drawn in `bar` characters where it lies on the way."""
+    """A run's sessions, each with a bar of `bar` characters for its part of the iterations."""
     table = _table(">#", "began", "hardware", ">envs", ">iterations", ">time", "ended")
     end = max([run.goal or 0, *(session.last_iteration or 0 for session in run.sessions)])
     if bar:
@@ -88,7 +88,7 @@ def _sessions_table(run: Summary, bar: int) -> Table:
         engine = f", {session.physics}" if session.physics else ""
         table.add_row(
             str(number),
-            Text(moment(session.started)),
+            Text(_local_time(session.started)),
             Text(f"{session.hardware or '-'}{engine}"),
             formats.count(session.num_envs),
             _span(session),
@@ -102,22 +102,17 @@ def _sessions_table(run: Summary, bar: int) -> Table:
 def _checkpoints_table(run: Summary) -> Table:
     table = _table(">checkpoint", ">return", ">size")
     table.add_column("", overflow="fold")
-    newest, best = listing.newest(run.checkpoints), run.best
+    newest, best = newest_checkpoint(run.checkpoints), run.best
     for save in run.checkpoints:
         marks = [word for word, it in (("newest", newest), ("best", best)) if it is save]
-        told = f"damaged: {save.problem}" if save.problem else ", ".join(marks)
+        remark = f"damaged: {save.problem}" if save.problem else ", ".join(marks)
         table.add_row(
             formats.count(save.iteration),
             formats.figure(save.episode_return),
-            formats.size(listing.disk_size(save.folder)),
-            Text(told, style="red" if save.problem else ""),
+            formats.size(disk_size(save.folder)),
+            Text(remark, style="red" if save.problem else ""),
         )
     return table
-
-
-def moment(started: str) -> str:
-    """`2026-11-21 08:50` of an ISO time, as the clock of its machine stood."""
-    return started[:16].replace("T", " ") or "-"
 
 
 def _fits(table: Table, console: Console) -> bool:
@@ -125,8 +120,13 @@ def _fits(table: Table, console: Console) -> bool:
     return console.measure(table, options=options).maximum <= console.width
 
 
+def _local_time(started: str) -> str:
+    """`2026-11-21 08:50` of an ISO time, in the time zone of its machine."""
+    return started[:16].replace("T", " ") or "-"
+
+
 def _ended(word: str) -> str:
-    return "runs now" if word == TRAINING else word or "-"
+    return "in training" if word == TRAINING else word or "-"
 
 
 def _span(session: Session) -> str:

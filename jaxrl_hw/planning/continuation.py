@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jaxrl_hw.checkpointing.copying import holder
+from jaxrl_hw.checkpointing.mirror import locate_run
 from jaxrl_hw.checkpointing.run_dir import MISSING, RunDir, config_differences, is_run_folder
 from jaxrl_hw.config import validation
 from jaxrl_hw.config.fields import settings_of
@@ -57,7 +57,7 @@ def continued(config: Config, folder: Path, device: str) -> Continued:
     """
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--run-dir must be a folder, but {folder} is a file; choose another")
-    run = holder(RunDir(folder), mirror_of(config.mirror, folder))
+    run = locate_run(RunDir(folder), mirror_of(config.mirror, folder))
     saved, done = read_settings(run), run.newest_checkpoint()
     if done and run.metrics_jsonl.exists():
         read_rows(run.metrics_jsonl)  # a damaged file is told before anything is built or written

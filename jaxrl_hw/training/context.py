@@ -79,7 +79,7 @@ def open_context(
         )
         if plan.mirror is not None:
             renew = settled.resume == "never"
-            mirror = Mirror(folder, plan.mirror, checkpoints.shelf, warn, replace=renew)
+            mirror = Mirror(folder, plan.mirror, checkpoints.store, warn, replace=renew)
             mirrors.append(stack.enter_context(mirror))
         yield TrainContext(
             config=config,

@@ -7,9 +7,9 @@ from typing import Any
 
 import jax
 
-from jaxrl_hw.checkpointing.checkpoint import Checkpoints, restore_from
-from jaxrl_hw.checkpointing.copying import repair
-from jaxrl_hw.checkpointing.restore import AllDamagedError
+from jaxrl_hw.checkpointing.checkpoint import Checkpoints
+from jaxrl_hw.checkpointing.mirror import replace_damaged
+from jaxrl_hw.checkpointing.restore import AllDamagedError, restore_from
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.loggers.console import Console
@@ -72,8 +72,8 @@ def _copy_from_mirror(
     """Replace damaged checkpoints by the mirror's whole ones."""
     with Checkpoints(mirror.checkpoints, warn=console.warning) as copies:
         copies.restore(form)  # read first: a copy that is damaged too must not replace anything
-        whole = [n for n in copies.iterations() if n not in copies.shelf.damaged]
-    repair(mirror, checkpoints.shelf, whole)
+        whole = [n for n in copies.iterations() if n not in copies.store.damaged]
+    replace_damaged(mirror, checkpoints.store, whole)
     console.message(
         f"copied {len(whole)} checkpoints back from the mirror {mirror.path}, the newest of "
         f"iteration {whole[-1]:,}"

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from jaxrl_hw.checkpointing.copying import bring_back
-from jaxrl_hw.checkpointing.retention import Shelf
+from jaxrl_hw.checkpointing.mirror import copy_back
 from jaxrl_hw.checkpointing.run_dir import RunDir
+from jaxrl_hw.checkpointing.store import CheckpointStore
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import parse_duration
 from jaxrl_hw.hardware import malloc, xla
@@ -91,7 +91,7 @@ def _claim(config: Config, console: Console) -> Iterator[tuple[Plan, RunDir]]:
     folder.prepare()
     folder.claim()
     try:
-        Shelf(folder.checkpoints).recover()
+        CheckpointStore(folder.checkpoints).recover()
         if plan.source == plan.folder and folder.newest_checkpoint() != plan.iterations_done:
             plan = make_plan(config)  # another process has trained here since the plan was made
         console.plan(plan.rows(), plan.warnings)
@@ -103,8 +103,8 @@ def _claim(config: Config, console: Console) -> Iterator[tuple[Plan, RunDir]]:
 
 
 def _copy_back(plan: Plan, folder: RunDir, console: Console) -> None:
-    bring_back(RunDir(plan.source), folder)
-    copied = Shelf(folder.checkpoints).iterations()
+    copy_back(RunDir(plan.source), folder)
+    copied = CheckpointStore(folder.checkpoints).iterations()
     console.message(
         f"copied {len(copied)} checkpoints back from the mirror {plan.source}, the newest of "
         f"iteration {copied[-1]:,}"

@@ -12,8 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl_hw.checkpointing.checkpoint import Checkpoints, restore_from
-from jaxrl_hw.errors import RunError, UserError
+from jaxrl_hw.checkpointing.checkpoint import Checkpoints
+from jaxrl_hw.checkpointing.description import score
+from jaxrl_hw.checkpointing.restore import AllDamagedError, restore_from
+from jaxrl_hw.errors import UserError
 
 
 class State(NamedTuple):
@@ -109,16 +111,16 @@ def test_the_state_may_be_donated_as_soon_as_save_returns(tmp_path):
 
 
 def test_a_damaged_checkpoint_is_passed_over_and_left(tmp_path):
-    told: list[str] = []
+    warnings: list[str] = []
     save_all(tmp_path, {1: 0.0, 2: 0.0, 3: 0.0}).close()
     damage(tmp_path / "3")
     (tmp_path / "2/meta/metadata").unlink()
-    with Checkpoints(tmp_path, warn=told.append) as checkpoints:
+    with Checkpoints(tmp_path, warn=warnings.append) as checkpoints:
         state, iteration = checkpoints.restore(make_state())
         assert iteration == 1
         assert_identical(state, make_state(1))
-        assert len(told) == 2
-        assert "3 is damaged" in told[0]
+        assert len(warnings) == 2
+        assert str(tmp_path / "3") in warnings[0]
         assert checkpoints.iterations() == [1, 2, 3]
         # The run comes by iteration 2 again: the damaged one is replaced.
         assert checkpoints.save(2, make_state(2), {})
@@ -132,7 +134,7 @@ def test_a_flipped_bit_is_noticed(tmp_path):
     text = meta.read_text()
     crc = text.split('"crc": ')[1].split("}")[0].split(",")[0]
     meta.write_text(text.replace(crc, str(int(crc) ^ 1)))
-    with pytest.raises(RunError, match="damaged"):
+    with pytest.raises(AllDamagedError):
         restore_from(tmp_path, make_state())
 
 
@@ -141,7 +143,7 @@ def test_all_damaged_is_an_error_that_names_them(tmp_path):
     damage(tmp_path / "1")
     damage(tmp_path / "2")
     with Checkpoints(tmp_path, warn=lambda _: None) as checkpoints:
-        with pytest.raises(RunError, match="no checkpoint could be restored") as caught:
+        with pytest.raises(AllDamagedError) as caught:
             checkpoints.restore(make_state())
         assert str(tmp_path / "1") in str(caught.value)
         assert str(tmp_path / "2") in str(caught.value)
@@ -151,8 +153,10 @@ def test_all_damaged_is_an_error_that_names_them(tmp_path):
 def test_another_form_is_the_users_error(tmp_path):
     save_all(tmp_path, {1: 0.0}).close()
     other = make_state()._replace(iteration=jnp.float32(0), flag=jnp.zeros(3, bool))
-    with pytest.raises(UserError, match=r"iteration: saved int32\[\], now float32\[\]; flag: "):
+    with pytest.raises(UserError) as caught:
         restore_from(tmp_path, other)
+    for part in ("iteration", "int32[]", "float32[]", "flag"):
+        assert part in str(caught.value)
 
 
 def test_the_latest_and_the_best_are_kept(tmp_path):
@@ -163,17 +167,24 @@ def test_the_latest_and_the_best_are_kept(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["2", "5", "6"]
 
 
-def test_a_return_of_an_earlier_stretch_is_not_the_best(tmp_path):
-    """What is rewarded changes with iterations 3 and 5, and with none for what never begins."""
+def test_a_return_of_an_earlier_stage_is_not_the_best(tmp_path):
+    with Checkpoints(tmp_path, keep=1) as checkpoints:
+        saves = ((1, 8.0, 0), (2, 9.0, 0), (3, 7.0, 1), (4, 6.0, 1), (5, 1.0, 2))
+        kept = []
+        for iteration, value, stage in saves:
+            metrics = {"episode_return": value}
+            checkpoints.save(iteration, make_state(iteration), metrics, stage=stage)
+            checkpoints.wait()
+            kept.append((checkpoints.best(), checkpoints.iterations()))
+    assert kept == [(1, [1]), (2, [2]), (3, [3]), (3, [3, 4]), (5, [5])]
+
+
+def test_the_settings_of_an_old_checkpoint_tell_its_stage():
     joystick = {"later": {"iteration": 2}, "last": {"iteration": 4}, "finish": {"iteration": 0}}
-    returns = {1: 8.0, 2: 9.0, 3: 7.0, 4: 6.0}
-    with save_all(tmp_path, returns, keep=1, config={"joystick": joystick}) as checkpoints:
-        assert checkpoints.best() == 3
-        assert checkpoints.iterations() == [3, 4]
-        checkpoints.save(5, make_state(5), {"episode_return": 1.0})
-        checkpoints.wait()
-        assert checkpoints.best() == 5
-        assert checkpoints.iterations() == [5]
+    meta = {"episode_return": 1.0, "config": {"joystick": joystick}}
+    stages = [score({**meta, "iteration": iteration}).stage for iteration in (1, 2, 3, 4, 5)]
+    assert stages == [0, 0, 1, 1, 2]
+    assert score({**meta, "iteration": 5, "stage": 1}).stage == 1
 
 
 def test_one_iteration_is_written_once_per_session_unless_forced(tmp_path):
@@ -196,8 +207,8 @@ def test_leftovers_of_a_killed_writer_are_not_checkpoints(tmp_path):
 
 
 def test_a_failed_write_is_a_warning_and_leaves_nothing(tmp_path):
-    told: list[str] = []
-    with Checkpoints(tmp_path, warn=told.append) as checkpoints:
+    warnings: list[str] = []
+    with Checkpoints(tmp_path, warn=warnings.append) as checkpoints:
         checkpoints.save(1, make_state(1), {})
         checkpoints.wait()
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -207,9 +218,9 @@ def test_a_failed_write_is_a_warning_and_leaves_nothing(tmp_path):
             checkpoints.wait()
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        assert len(told) == 1
-        assert "CHECKPOINT 2 WAS NOT SAVED" in told[0]
-        assert "\n" not in told[0]
+        assert len(warnings) == 1
+        assert "2" in warnings[0]
+        assert "\n" not in warnings[0]
         assert [p.name for p in tmp_path.iterdir()] == ["1"]
         assert checkpoints.save(2, make_state(2), {})  # tried again, not taken as done
         checkpoints.wait()
@@ -227,11 +238,11 @@ def test_restore_from_takes_a_run_a_folder_or_one_checkpoint(tmp_path, where):
 def test_restore_from_says_what_is_missing(tmp_path):
     (tmp_path / "file").write_text("")
     for path in (tmp_path, tmp_path / "none", tmp_path / "file"):
-        with pytest.raises(UserError, match="no checkpoint to start from"):
+        with pytest.raises(UserError, match=path.name):
             restore_from(path, make_state())
-    with Checkpoints(tmp_path) as checkpoints, pytest.raises(UserError, match="there are none"):
+    with Checkpoints(tmp_path) as checkpoints, pytest.raises(UserError, match="iteration 5"):
         checkpoints.restore(make_state(), 5)
-    with pytest.raises(UserError, match="--keep must be at least 1, got 0"):
+    with pytest.raises(UserError, match=r"--keep .* 0"):
         Checkpoints(tmp_path, keep=0)
 
 

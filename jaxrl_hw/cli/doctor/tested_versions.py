@@ -50,7 +50,7 @@ PACKAGES = (
     Package("jaxlib", "0.10.2", "0.10", "0.12", ("0.10", "0.11")),
     Package("mujoco", "4.0.0", "3.17", "5", ("3.17", "4.0")),
     Package("mujoco-mjx", "3.17.0", "3.17", "5", ("3.17", "4.0")),
-    Package("filelock", "4.2.12", "3.16"),
+    Package("filelock", "4.2.12", "4"),
     Package("flax", "0.12.8", "0.10.6"),
     Package("optax", "0.2.8", "0.2.5"),
     Package("orbax-checkpoint", "0.12.8", "0.12"),

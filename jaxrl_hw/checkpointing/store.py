@@ -1,0 +1,223 @@
+"""The folder `checkpoints/`: which checkpoints are complete, which is best, which are deleted.
+
+Reads descriptions, never arrays; needs no JAX and no Orbax.
+
+Orbax's CheckpointManager is not used (tried with 0.12.8). It refuses to save a step that exists,
+even with `force`; it does not fall back to an older step where the newest is cut; it restores
+flipped bits without an error and counts a step without its metadata as the best; and each save
+waits for the one before. Its preservation policies know neither damaged checkpoints nor those that
+the mirror is copying. What would remain of it is the loop in `tidy`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from jaxrl_hw.checkpointing.description import DamagedError, Score, read_meta, score
+from jaxrl_hw.errors import UserError
+
+_LEFTOVER = re.compile(r"\d+\.(new|old|(new\.)?([0-9a-f]+\.copy|orbax-checkpoint-tmp.*))")
+
+
+class SavedCheckpoint(NamedTuple):
+    """One complete checkpoint folder."""
+
+    iteration: int
+    folder: Path
+    score: Score | None = None
+    problem: str = ""
+    """Why it cannot be restored, "" where no reason is known."""
+
+    @property
+    def episode_return(self) -> float | None:
+        return self.score.episode_return if self.score else None
+
+
+def list_iterations(directory: Path) -> list[int]:
+    """Iterations of the complete checkpoints, oldest first. Reads names only.
+
+    A checkpoint gets its number as a name when it is complete.
+    """
+    try:
+        entries = list(os.scandir(directory))
+    except OSError:
+        return []
+    names = [entry.name for entry in entries if entry.name.isdecimal() and entry.is_dir()]
+    return sorted(int(name) for name in names if str(int(name)) == name)
+
+
+def list_checkpoints(directory: Path) -> list[SavedCheckpoint]:
+    """All complete checkpoints, oldest first."""
+    return [inspect_checkpoint(directory / str(number)) for number in list_iterations(directory)]
+
+
+def inspect_checkpoint(folder: Path) -> SavedCheckpoint:
+    """Look at the checkpoint in a folder that is named by its iteration; reads no arrays."""
+    found = SavedCheckpoint(int(folder.name), folder)
+    try:
+        return found._replace(score=_read_score(folder))
+    except OSError as error:
+        return found._replace(problem=f"no description ({error.strerror or error})")
+    except DamagedError as error:
+        return found._replace(problem=str(error))
+
+
+def newest_checkpoint(saved: list[SavedCheckpoint]) -> SavedCheckpoint | None:
+    """The latest without a known problem."""
+    return next((one for one in reversed(saved) if not one.problem), None)
+
+
+def best_checkpoint(saved: list[SavedCheckpoint]) -> SavedCheckpoint | None:
+    """The one with the highest score, the newest of equals; None where none has a score."""
+    scored = [(one.score, one.iteration, one) for one in saved if one.score and not one.problem]
+    return max(scored)[2] if scored else None
+
+
+class CheckpointStore:
+    """Complete checkpoints, one folder each, named by their iteration.
+
+    keep: how many of the latest stay, besides the best one.
+    keep_every: checkpoints of every so many iterations stay too; 0 for none.
+    """
+
+    def __init__(self, directory: Path, keep: int = 3, keep_every: int = 0) -> None:
+        self.directory = directory
+        self.damaged: set[int] = set()
+        """Not counted and not deleted; the next save of the iteration replaces it."""
+        self._keep, self._keep_every = keep, keep_every
+        self._created = time.time()
+        self._scores: dict[int, Score | None] = {}
+        self._in_use: Counter[int] = Counter()
+        self._guard = threading.Lock()  # between `delete` and `hold`
+
+    def folder(self, iteration: int) -> Path:
+        """The folder of an iteration's checkpoint, whether it exists or not."""
+        return self.directory / str(iteration)
+
+    def iterations(self) -> list[int]:
+        """Iterations of the complete checkpoints, oldest first."""
+        return list_iterations(self.directory)
+
+    def best(self) -> int | None:
+        """The iteration with the highest score, the newest of equals."""
+        scored = [(s, n) for n in self._sound() if (s := self._score(n)) is not None]
+        return max(scored)[1] if scored else None
+
+    def is_sound(self, iteration: int) -> bool:
+        """Read the checkpoint's description again; False where it is damaged."""
+        self._scores.pop(iteration, None)
+        self._score(iteration)
+        return iteration not in self.damaged
+
+    def put(self, iteration: int, write: Callable[[Path], None]) -> None:
+        """Let `write` make the folder of an iteration.
+
+        A checkpoint that is already there stays until the new one is complete.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        folder = self.folder(iteration)
+        for partial in self.directory.glob(f"{iteration}.orbax-checkpoint-tmp*"):
+            shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
+        if folder.exists():
+            new, old = folder.with_name(f"{iteration}.new"), folder.with_name(f"{iteration}.old")
+            for previous in (new, old):
+                shutil.rmtree(previous, ignore_errors=True)
+            write(new)
+            folder.rename(old)
+            new.rename(folder)
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            write(folder)
+        self.damaged.discard(iteration)
+        self._scores.pop(iteration, None)
+
+    @contextlib.contextmanager
+    def holding(self, iteration: int) -> Iterator[Path]:
+        """`hold` inside a `with`; yields the folder, which may be missing."""
+        self.hold(iteration)
+        try:
+            yield self.folder(iteration)
+        finally:
+            with self._guard:
+                self._in_use[iteration] -= 1
+
+    def hold(self, iteration: int) -> None:
+        """Keep a checkpoint from deletion as long as this object lives."""
+        with self._guard:
+            self._in_use[iteration] += 1
+
+    def tidy(self) -> None:
+        """Delete all but the latest `keep`, the best, those of every `keep_every`, those in use."""
+        best, sound = self.best(), self._sound()
+        for iteration in sound[: -self._keep]:
+            permanent = self._keep_every > 0 and iteration % self._keep_every == 0
+            if iteration != best and not permanent:
+                self.delete(iteration)
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Delete partial folders of processes that crashed."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            for entry in list(os.scandir(self.directory)):
+                # A younger folder may belong to a process that is writing it now.
+                with contextlib.suppress(OSError):
+                    if _LEFTOVER.fullmatch(entry.name) and entry.stat().st_mtime < self._created:
+                        shutil.rmtree(entry.path, ignore_errors=True)
+
+    def recover(self) -> None:
+        """Finish a `put` whose process was killed between its two renames.
+
+        Only the run's one writer may call this, before it lists the checkpoints.
+        """
+        for new in self.directory.glob("*.new"):
+            folder = new.with_suffix("")
+            if folder.name.isdecimal() and not folder.exists():
+                with contextlib.suppress(OSError):
+                    new.rename(folder)  # a folder named `.new` is complete
+
+    def delete(self, iteration: int) -> bool:
+        """Delete a checkpoint; False where it is in use."""
+        folder, old = self.folder(iteration), self.folder(iteration).with_name(f"{iteration}.old")
+        shutil.rmtree(old, ignore_errors=True)
+        with self._guard:
+            if self._in_use[iteration] > 0:
+                return False
+            # Renamed first: a half deleted checkpoint must not look complete.
+            folder.rename(old)
+        shutil.rmtree(old, ignore_errors=True)
+        return True
+
+    def _sound(self) -> list[int]:
+        return [number for number in self.iterations() if number not in self.damaged]
+
+    def _score(self, iteration: int) -> Score | None:
+        if iteration not in self._scores:
+            try:
+                self._scores[iteration] = _read_score(self.folder(iteration))
+            except (DamagedError, FileNotFoundError):
+                if self.folder(iteration).is_dir():  # not deleted since it was listed
+                    self.damaged.add(iteration)
+                return None
+            except OSError:  # a network disk may answer the next time
+                return None
+        return self._scores[iteration]
+
+
+def _read_score(folder: Path) -> Score | None:
+    """Raises OSError or DamagedError where the checkpoint cannot be restored."""
+    try:
+        found = score(read_meta(folder))
+    except UserError:  # of a newer version: `restore` says so
+        return None
+    if not (folder / "state").is_dir():
+        raise DamagedError("the arrays are missing")
+    return found
