@@ -56,10 +56,36 @@ _HOMES = {
     "drive": "evaluation.drive",
 }
 
+_RETIRED = {
+    "archive": "checkpointing",
+    "checkup": "cli.doctor",
+    "factory": "config.factory",
+    "fitting": "training.trainer",
+    "flags": "cli.flags",
+    "joystick_config": "envs.tasks.joystick.settings",
+    "loop": "training.train_step",
+    "nets": "algos.networks",
+    "physics": "envs.physics",
+    "presets": "config.presets",
+    "robots": "envs.robots",
+    "rollout": "envs.vector",
+    "run": "training.run",
+    "sessions": "checkpointing",
+    "telemetry": "loggers",
+    "watch": "evaluation",
+    "zoo": "policies.zoo",
+}
+"""Names that earlier versions had, and their successors. CHANGELOG.md lists all modules."""
+
 __all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _RETIRED:
+        from jaxrl_hw.errors import UserError
+
+        # not an AttributeError: `from jaxrl_hw import NAME` would drop its message
+        raise UserError(f"{__name__}.{name} is now {__name__}.{_RETIRED[name]}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,5 +1,5 @@
-"""An installation checked, one check after the other, each with what was measured.
+"""The checks of `jaxrl_hw.doctor`. Start reading at `checks`.
 
-Nothing here imports JAX, MuJoCo or NumPy into the process that asks: what may hang or crash is
-called in a process of its own (`apart`). Start reading at `checks`.
+Nothing here imports JAX, MuJoCo or NumPy into the process of the command: what may hang or crash
+runs in a process of its own (`run_in_subprocess`).
 """

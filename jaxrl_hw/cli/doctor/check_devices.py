@@ -1,4 +1,4 @@
-"""The devices that JAX opens, and whether they are those that are there."""
+"""The devices that JAX opens, against those that the machine has."""
 
 from __future__ import annotations
 
@@ -7,50 +7,65 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from jaxrl_hw.cli.doctor.open_jax import open_jax
-from jaxrl_hw.cli.doctor.results import FAIL, PASS, WARN, Finding
-from jaxrl_hw.cli.doctor.run_in_subprocess import NoResult, call, reason
-from jaxrl_hw.cli.doctor.runner import Visit
-from jaxrl_hw.hardware import nvidia
+from jaxrl_hw.cli.doctor.results import FAIL, PASS, WARN, CheckResult, Context
+from jaxrl_hw.cli.doctor.run_in_subprocess import CallError, one_line, run_in_subprocess
+from jaxrl_hw.hardware import nvidia, xla
 from jaxrl_hw.hardware.detect import Hardware, detect, refine
 from jaxrl_hw.hardware.memory import MemoryWatch
 
-LIMIT_S = 60.0
 _CHECK = "devices"
-_INSTALL = ": pip install "
 
 
-def check(visit: Visit) -> Iterator[Finding]:
+def check(context: Context) -> Iterator[CheckResult]:
     """A row for the devices, and one for each thing that is odd about them."""
     try:
-        seen = call(look, limit_s=LIMIT_S, environ=visit.environ)
-    except NoResult as error:
+        seen = run_in_subprocess(open_devices, timeout_s=60, environ=context.environ)
+    except CallError as error:
         seen = {"error": str(error), "notes": []}
-    # what is wrong with nvidia-smi is told under "memory"
+    # the memory check says what is wrong with nvidia-smi
     notes = [_note(text) for text in seen["notes"] if not text.endswith(": ignored")]
     if "error" in seen:
-        visit.trouble = " ".join([seen["error"], *seen["notes"]])
-        blamed = [name for name in sorted(os.environ) if visit.blames(name)]
+        context.error = " ".join([seen["error"], *seen["notes"]])
+        blamed = [name for name in sorted(os.environ) if context.blames(name)]
         advice = f"unset {' '.join(blamed)}" if blamed else 'see "version" and "environment"'
-        yield Finding(_CHECK, "", FAIL, f"JAX opens none: {seen['error']}", advice)
+        yield CheckResult(_CHECK, "", FAIL, f"JAX opens none: {seen['error']}", advice)
         yield from notes
         return
-    visit.opened = seen
+    context.opened = seen
     kinds = Counter(device["kind"] for device in seen["devices"])
     counted = ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
-    text = f"{seen['platform']}: {counted}"
     if seen["platform"] == "cpu":
         cores = seen["cores"]
-        text = f"cpu: {seen['name']}, {cores} core{'' if cores == 1 else 's'}"
-    yield Finding(_CHECK, "", PASS, text, figures=seen)
+        counted = f"{seen['name']}, {cores} core{'' if cores == 1 else 's'}"
+    yield CheckResult(_CHECK, "", PASS, f"{seen['platform']}: {counted}", figures=seen)
     yield from notes
     if seen["hidden"] and not notes:
-        text = f"an {_nvidia(seen['hidden'][0])} is there but {_hider()} hides it"
-        yield Finding(_CHECK, "", WARN, text, f"unset {_hider().partition('=')[0]} to train on it")
+        card, variable = seen["hidden"][0], _hiding_variable()
+        card = card if card.upper().startswith("NVIDIA") else f"NVIDIA {card}"
+        advice = f"unset {variable.partition('=')[0]} to train on it"
+        yield CheckResult(_CHECK, "", WARN, f"{variable} hides an {card}", advice)
 
 
-def look() -> dict[str, Any]:
-    """What this machine has and what JAX opens of it; its kinds of memory too, bytes."""
+def configure(platform: str) -> list[xla.Setting]:
+    """Set the variables that a run sets before it imports jax; returns them with their origin."""
+    on_cpu = platform == "cpu"
+    return xla.configure(fraction=None, cache_dir=None, platform=platform, host_callback=on_cpu)
+
+
+def open_jax(platform: str) -> Any:
+    """The jax module, set up as a run on this platform (cpu, gpu or tpu) sets it up.
+
+    For use in subprocesses only.
+    """
+    configure(platform)
+    import jax
+
+    xla.apply_pending()
+    return jax
+
+
+def open_devices() -> dict[str, Any]:
+    """What this machine has and what JAX opens of it, with the memory of each kind in bytes."""
     hardware = detect()
     try:
         jax = open_jax(hardware.platform)
@@ -58,7 +73,7 @@ def look() -> dict[str, Any]:
         stats = devices[0].memory_stats()
         jax.block_until_ready(jax.numpy.ones(8) + 1)  # some drivers open, and fail here
     except Exception as error:  # the notes may say why
-        return {"error": reason(error), "notes": list(hardware.notes)}
+        return {"error": one_line(error), "notes": list(hardware.notes)}
     hardware = refine(hardware)
     resident = MemoryWatch("cpu").read()
     return {
@@ -79,27 +94,23 @@ def look() -> dict[str, Any]:
 
 
 def _hidden(hardware: Hardware) -> list[str]:
-    """Names of NVIDIA GPUs that a variable keeps from JAX."""
-    if hardware.platform != "cpu" or not _hider():
+    """Names of the NVIDIA GPUs that a variable hides from JAX."""
+    if hardware.platform != "cpu" or not _hiding_variable():
         return []
     rest = {k: v for k, v in os.environ.items() if k != "CUDA_VISIBLE_DEVICES"}
     return [gpu.name for gpu in nvidia.read_gpus(rest).gpus]
 
 
-def _hider() -> str:
-    """The variable that may keep GPUs from JAX, as NAME=VALUE; "" where none is set."""
+def _hiding_variable() -> str:
+    """The variable that may hide GPUs from JAX, as NAME=VALUE; "" where none is set."""
     for name in ("JAX_PLATFORMS", "CUDA_VISIBLE_DEVICES"):
         value = os.environ.get(name)
-        # empty, the first leaves the choice to JAX, while the second hides every card
+        # JAX reads an empty JAX_PLATFORMS as unset; an empty CUDA_VISIBLE_DEVICES hides every card
         if value or (value is not None and name == "CUDA_VISIBLE_DEVICES"):
             return f"{name}={value}"
     return ""
 
 
-def _note(text: str) -> Finding:
-    said, install, what = text.partition(_INSTALL)
-    return Finding(_CHECK, "", WARN, said, f"{install}{what}".removeprefix(": "))
-
-
-def _nvidia(name: str) -> str:
-    return name if name.upper().startswith("NVIDIA") else f"NVIDIA {name}"
+def _note(text: str) -> CheckResult:
+    what, install, advice = text.partition(": pip install ")
+    return CheckResult(_CHECK, "", WARN, what, f"{install}{advice}".removeprefix(": "))

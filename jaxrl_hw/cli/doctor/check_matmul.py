@@ -1,7 +1,8 @@
-"""A matrix product on the device: how fast, and how exact against NumPy in 64 bits.
+"""A matrix product on the device: its speed, and its error against NumPy in 64 bits.
 
-Recent NVIDIA cards multiply 32-bit numbers as TF32 (10 bits of mantissa) unless the highest
-precision is asked for, TPUs as bfloat16. Networks learn in it; physics does not survive it.
+Recent NVIDIA cards multiply 32-bit numbers as TF32 (10 bits of mantissa) unless a program asks for
+the highest precision. TPUs multiply them as bfloat16. Networks learn with it; physics does not
+work with it.
 """
 
 from __future__ import annotations
@@ -10,27 +11,25 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from jaxrl_hw.cli.doctor.open_jax import open_jax
-from jaxrl_hw.cli.doctor.results import FAIL, PASS, Finding
-from jaxrl_hw.cli.doctor.run_in_subprocess import call
-from jaxrl_hw.cli.doctor.runner import Visit
+from jaxrl_hw.cli.doctor.check_devices import open_jax
+from jaxrl_hw.cli.doctor.results import FAIL, PASS, CheckResult, Context
+from jaxrl_hw.cli.doctor.run_in_subprocess import run_in_subprocess
 from jaxrl_hw.loggers import formats
 
-LIMIT_S = 60.0
 EXACT, COARSE, WRONG = 1e-5, 1e-3, 2e-2
-"""Relative errors: float32 stays below the first (it makes 3e-7 here), TF32 below the second (it
-makes 3e-4), bfloat16 below the third (it makes 2e-3)."""
+"""Bounds of the relative error: float32 (measured 3e-7) is below the first, TF32 (3e-4) below the
+second, bfloat16 (2e-3) below the third."""
 _CHECK = "matmul"
-_SIDE = {"cpu": 1024}
-_SIDE_DEVICE = 4096
+_SIDE_CPU, _SIDE_DEVICE = 1024, 4096
 _ROWS = 64
 """Rows of the product that are compared; NumPy would take seconds for all of a large one."""
 _TIMED_S = 0.4
 
 
-def check(visit: Visit) -> Iterator[Finding]:
+def check(context: Context) -> Iterator[CheckResult]:
     """A row for the highest precision, in which physics computes, and one for the default."""
-    seen = call(measure, visit.platform, limit_s=LIMIT_S, environ=visit.environ)
+    platform, environ = context.platform, context.environ
+    seen = run_in_subprocess(measure, platform, timeout_s=60, environ=environ)
     for precision in ("highest", "default"):
         yield judge(precision, seen[precision], seen["side"])
 
@@ -40,14 +39,14 @@ def measure(platform: str) -> dict[str, Any]:
     jax = open_jax(platform)
     import numpy as np
 
-    side = _SIDE.get(platform, _SIDE_DEVICE)
+    side = _SIDE_CPU if platform == "cpu" else _SIDE_DEVICE
     a, b = np.random.default_rng(0).standard_normal((2, side, side), np.float32)
     expected = a[:_ROWS].astype(np.float64) @ b.astype(np.float64)
-    here, there = jax.device_put(a), jax.device_put(b)
+    on_device = jax.device_put(a), jax.device_put(b)
     seen: dict[str, Any] = {"side": side}
     with jax.default_matmul_precision("highest"):  # as physics asks for it
-        seen["highest"] = _timed(jax.jit(lambda x, y: x @ y), here, there, expected)
-    seen["default"] = _timed(jax.jit(lambda x, y: x @ y), here, there, expected)
+        seen["highest"] = _timed(jax.jit(lambda x, y: x @ y), *on_device, expected)
+    seen["default"] = _timed(jax.jit(lambda x, y: x @ y), *on_device, expected)
     return seen
 
 
@@ -59,23 +58,22 @@ def relative_error(product: Any, expected: Any) -> float:
     return float(np.sqrt(np.mean(difference**2) / np.mean(expected**2)))
 
 
-def judge(precision: str, seen: dict[str, float], side: int) -> Finding:
+def judge(precision: str, seen: dict[str, float], side: int) -> CheckResult:
     """The row of one precision ("highest" or "default"): {"error": ..., "gflops": ...}."""
     error, gflops = seen["error"], seen["gflops"]
     text = f"{formats.figure(gflops)} GFLOP/s, relative error {error:.1e} against NumPy"
     figures = {"side": side, **seen}
-    if not error < WRONG:  # so that NaN is wrong too
-        advice = "update the driver and jax; do not trust this device before"
-        return Finding(_CHECK, precision, FAIL, f"{text}: it is wrong", advice, figures)
-    if error < EXACT:
-        return Finding(_CHECK, precision, PASS, text, figures=figures)
+    status, advice = PASS, ""
     kind = "TF32" if error < COARSE else "bfloat16"
-    if precision == "highest":
+    if not error < WRONG:  # NaN is wrong too
+        text = f"{text}: it is wrong"
+        status, advice = FAIL, "update the driver and jax; do not trust this device before"
+    elif error >= EXACT and precision == "highest":
         text = f"{text}: rounded like {kind} although the highest precision is asked for"
-        advice = "update jax and the driver; physics would be too coarse to learn from"
-        return Finding(_CHECK, precision, FAIL, text, advice, figures)
-    text = f"{text}: rounded like {kind}, for networks only; physics asks for the highest precision"
-    return Finding(_CHECK, precision, PASS, text, figures=figures)
+        status, advice = FAIL, "update jax and the driver; physics needs more exact numbers"
+    elif error >= EXACT:
+        text = f"{text}: rounded like {kind}, for networks only; physics uses the highest precision"
+    return CheckResult(_CHECK, precision, status, text, advice, figures)
 
 
 def _timed(multiply: Any, a: Any, b: Any, expected: Any) -> dict[str, float]:

@@ -1,154 +1,147 @@
-"""Memory by every route that the library may take to it, each on its own."""
+"""Memory, by each route that the library may take to its figure."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from jaxrl_hw.cli.doctor.results import PASS, WARN, Finding
-from jaxrl_hw.cli.doctor.run_in_subprocess import NoResult, call
-from jaxrl_hw.cli.doctor.runner import Visit
+from jaxrl_hw.cli.doctor.results import PASS, WARN, CheckResult, Context
+from jaxrl_hw.cli.doctor.run_in_subprocess import CallError, run_in_subprocess
 from jaxrl_hw.hardware import cgroup, nvidia
 from jaxrl_hw.loggers import formats
 
-LIMIT_S = 15.0
 LITTLE = 1_500_000_000
-"""Bytes of main memory under which little can be trained: a G1 on two cores takes 1 GB."""
+"""Bytes of main memory. Training a G1 on two cores takes 1 GB."""
 _CHECK = "memory"
-_NVML_ADVICE = "the driver's libnvidia-ml.so.1 must be where libraries are looked for"
-_SMI_ADVICE = "restart the machine, or install the NVIDIA driver anew"
+_NVML_ADVICE = "put the driver's libnvidia-ml.so.1 where the system looks for libraries"
+_SMI_ADVICE = "restart the machine, or reinstall the NVIDIA driver"
 
 
-def check(visit: Visit) -> Iterator[Finding]:
-    """A row for each route: what it says, or why it says nothing."""
-    yield device_row(visit.opened)
-    on_gpu = visit.platform == "gpu"
-    nvml = _asked(ask_nvml)
-    smi = _asked(ask_smi)
-    card = on_gpu or bool(nvml["gpus"]) or bool(smi["gpus"])
-    yield driver_row("NVML", nvml, _NVML_ADVICE if card else "")
+def check(context: Context) -> Iterator[CheckResult]:
+    """A row for each route: its figures, or why it has none."""
+    yield device_row(context.opened)
+    nvml, smi = _ask(ask_nvml), _ask(ask_smi)
+    has_gpu = context.platform == "gpu" or bool(nvml["gpus"]) or bool(smi["gpus"])
+    yield driver_row("NVML", nvml, _NVML_ADVICE if has_gpu else "")
     yield driver_row("nvidia-smi", smi, _SMI_ADVICE if smi["notes"] else "")
-    main = _asked(ask_system)
+    main = _ask(ask_system)
     yield main_row(main)
     yield limit_row(main)
-    yield resident_row(visit.opened)
+    yield resident_row(context.opened)
 
 
 def ask_nvml() -> dict[str, Any]:
     """The GPUs of `nvidia.read_nvml`, as data."""
-    return _plain(nvidia.read_nvml(os.environ), there=True)
+    return _as_data(nvidia.read_nvml(os.environ), there=True)
 
 
 def ask_smi() -> dict[str, Any]:
-    """The GPUs of `nvidia.read_smi`, as data, and whether the program is there."""
-    there = shutil.which("nvidia-smi") is not None
-    return _plain(nvidia.read_smi(os.environ), there)
+    """The GPUs of `nvidia.read_smi`, as data, and whether the program is installed."""
+    return _as_data(nvidia.read_smi(os.environ), shutil.which("nvidia-smi") is not None)
 
 
 def ask_system() -> dict[str, Any]:
     """Main memory by psutil and the limit of the control group, bytes."""
     group = cgroup.memory_limit()
-    seen: dict[str, Any] = {"limit": None if group is None else group.limit}
-    seen["limit_free"] = None if group is None else group.free
+    seen: dict[str, Any] = {} if group is None else {"limit": group.limit, "limit_free": group.free}
     try:
         import psutil
 
         memory = psutil.virtual_memory()
     except Exception as error:  # it reads files of /proc that containers may hide
-        return {**seen, "problem": str(error) or type(error).__name__}
+        return {**seen, "notes": [str(error) or type(error).__name__]}
     return {**seen, "total": int(memory.total), "available": int(memory.available)}
 
 
-def device_row(opened: dict[str, Any] | None) -> Finding:
+def device_row(opened: dict[str, Any] | None) -> CheckResult:
     """What JAX's own pool on device 0 says; None where no device is open."""
     item = "memory_stats"
     if opened is None:
-        return Finding(_CHECK, item, WARN, "not available: JAX opens no device", 'see "devices"')
+        text = "not available: JAX opens no device"
+        return CheckResult(_CHECK, item, WARN, text, 'see "devices"')
     stats = opened["memory_stats"]
     if stats and stats.get("bytes_limit"):
-        in_use, limit = stats.get("bytes_in_use", 0), stats["bytes_limit"]
-        text = f"{formats.size(limit)} may be used, {formats.size(in_use)} is"
-        return Finding(_CHECK, item, PASS, text, figures=stats)
+        used, limit = formats.size(stats.get("bytes_in_use", 0)), formats.size(stats["bytes_limit"])
+        return CheckResult(_CHECK, item, PASS, f"{used} in use of {limit}", figures=stats)
     if opened["platform"] == "cpu":
-        return Finding(_CHECK, item, PASS, "not available: a cpu keeps none; main memory counts")
-    text = "not available: the device keeps none, so the driver is asked"
-    return Finding(_CHECK, item, WARN, text, "give --num-envs a number where auto is far off")
+        text = "not available: a cpu has none; main memory counts"
+        return CheckResult(_CHECK, item, PASS, text)
+    text = "not available: the device has none; the driver's figure counts"
+    return CheckResult(_CHECK, item, WARN, text, "set --num-envs to a number if auto is far off")
 
 
-def driver_row(item: str, seen: dict[str, Any], advice: str) -> Finding:
-    """What a route to NVIDIA's driver says.
+def driver_row(item: str, seen: dict[str, Any], advice: str) -> CheckResult:
+    """The GPUs that a route to NVIDIA's driver lists.
 
-    advice: what to do where it says nothing; "" where that is no fault.
+    advice: what to do where it lists none; "" where that is no fault.
     """
     if seen["gpus"]:
-        text = "; ".join(map(_gpu_text, seen["gpus"]))
         unknown = any(gpu["memory_free"] is None for gpu in seen["gpus"])
-        return Finding(_CHECK, item, WARN if unknown else PASS, text, figures=seen)
-    why = "; ".join(seen["notes"])
-    if not why:
-        why = "it lists no GPU" if seen["there"] else "there is no such program"
+        text = "; ".join(map(_gpu_text, seen["gpus"]))
+        return CheckResult(_CHECK, item, WARN if unknown else PASS, text, figures=seen)
+    why = "it lists no GPU" if seen["there"] else "the program is not installed"
+    why = "; ".join(seen["notes"]) or why
     text = f"not available: {why.removesuffix(': ignored')}"
-    if advice:
-        return Finding(_CHECK, item, WARN, text, advice, seen)
-    return Finding(_CHECK, item, PASS, text, figures=seen)
+    return CheckResult(_CHECK, item, WARN if advice else PASS, text, advice, seen)
 
 
-def main_row(seen: dict[str, Any]) -> Finding:
-    """Main memory as psutil sees it."""
+def main_row(seen: dict[str, Any]) -> CheckResult:
+    """Main memory as psutil reads it."""
     if "total" not in seen:
-        why = seen.get("problem") or "; ".join(seen.get("notes", ()))
-        return Finding(_CHECK, "psutil", WARN, f"not available: {why}", "pip install psutil")
-    text = f"{formats.size(seen['available'])} available of {formats.size(seen['total'])}"
-    figures = {"total": seen["total"], "available": seen["available"]}
-    if seen["available"] < LITTLE:
-        return Finding(_CHECK, "psutil", WARN, text, "close other programs", figures)
-    return Finding(_CHECK, "psutil", PASS, text, figures=figures)
+        text = f"not available: {'; '.join(seen['notes'])}"
+        return CheckResult(_CHECK, "psutil", WARN, text, "pip install psutil")
+    total, available = seen["total"], seen["available"]
+    text = f"{formats.size(available)} available of {formats.size(total)}"
+    figures = {"total": total, "available": available}
+    return _unless_little("psutil", available, text, "close other programs", figures)
 
 
-def limit_row(seen: dict[str, Any]) -> Finding:
-    """What a container grants."""
-    limit, free = seen.get("limit"), seen.get("limit_free")
-    if limit is None or free is None:
-        return Finding(_CHECK, "cgroup", PASS, "no limit on this process")
+def limit_row(seen: dict[str, Any]) -> CheckResult:
+    """The container's limit."""
+    if "limit" not in seen:
+        return CheckResult(_CHECK, "cgroup", PASS, "no limit on this process")
+    limit, free = seen["limit"], seen["limit_free"]
     text = f"{formats.size(free)} free of a limit of {formats.size(limit)}"
     figures = {"limit": limit, "free": free}
-    if free < LITTLE:
-        return Finding(_CHECK, "cgroup", WARN, text, "give the container more memory", figures)
-    return Finding(_CHECK, "cgroup", PASS, text, figures=figures)
+    return _unless_little("cgroup", free, text, "give the container more memory", figures)
 
 
-def resident_row(opened: dict[str, Any] | None) -> Finding:
-    """What a process takes that has only opened JAX's devices."""
-    item = "process"
+def resident_row(opened: dict[str, Any] | None) -> CheckResult:
+    """The memory of a process that has opened JAX's devices and nothing else."""
     in_use = None if opened is None else opened["resident_bytes"]
     if opened is None or in_use is None:
-        return Finding(_CHECK, item, WARN, "not available: no process with JAX in it could be read")
-    peak = opened["resident_peak_bytes"]
+        text = "not available: no process with JAX in it could be read"
+        return CheckResult(_CHECK, "process", WARN, text)
+    figures = {"resident": in_use, "peak": opened["resident_peak_bytes"]}
     text = f"{formats.size(in_use)} resident with JAX loaded"
-    return Finding(_CHECK, item, PASS, text, figures={"resident": in_use, "peak": peak})
+    return CheckResult(_CHECK, "process", PASS, text, figures=figures)
 
 
-def _asked(question: Any) -> dict[str, Any]:
-    """The answer of a process of its own; where there is none, the reason among its notes."""
+def _unless_little(
+    item: str, free: int, text: str, advice: str, figures: dict[str, Any]
+) -> CheckResult:
+    status, advice = (WARN, advice) if free < LITTLE else (PASS, "")
+    return CheckResult(_CHECK, item, status, text, advice, figures)
+
+
+def _ask(question: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The answer of a subprocess; where there is none, the reason is among its notes."""
     try:
-        answer: dict[str, Any] = call(question, limit_s=LIMIT_S)
-    except NoResult as error:
+        answer: dict[str, Any] = run_in_subprocess(question, timeout_s=15)
+    except CallError as error:
         return {"gpus": [], "notes": [str(error)], "there": True}
     return answer
 
 
-def _plain(reading: nvidia.Reading, there: bool) -> dict[str, Any]:
-    return {
-        "gpus": [gpu._asdict() for gpu in reading.gpus],
-        "notes": list(reading.notes),
-        "there": there,
-    }
+def _as_data(reading: nvidia.Reading, there: bool) -> dict[str, Any]:
+    gpus = [gpu._asdict() for gpu in reading.gpus]
+    return {"gpus": gpus, "notes": list(reading.notes), "there": there}
 
 
 def _gpu_text(gpu: dict[str, Any]) -> str:
     if gpu["memory_free"] is None:
-        return f"{gpu['name']}: its memory is not told"
+        return f"{gpu['name']}: memory unknown"
     free, total = formats.size(gpu["memory_free"]), formats.size(gpu["memory_total"])
     return f"{gpu['name']}: {free} free of {total}"

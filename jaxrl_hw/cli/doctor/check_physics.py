@@ -1,82 +1,80 @@
-"""Both physics engines against plain C MuJoCo, on a cartpole that meets the end of its rail."""
+"""Each physics engine against plain C MuJoCo, on a cartpole that reaches the end of its rail."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from jaxrl_hw.cli.doctor.open_jax import open_jax
-from jaxrl_hw.cli.doctor.results import FAIL, PASS, Finding
-from jaxrl_hw.cli.doctor.run_in_subprocess import call
-from jaxrl_hw.cli.doctor.runner import Visit
+from jaxrl_hw.cli.doctor.check_devices import open_jax
+from jaxrl_hw.cli.doctor.results import FAIL, PASS, CheckResult, Context
+from jaxrl_hw.cli.doctor.run_in_subprocess import run_in_subprocess
 from jaxrl_hw.loggers import formats
 
-LIMIT_S = 120.0
-CLOSE = {"native": 1e-4, "mjx": 1e-3}
+TOLERANCE = {"native": 1e-4, "mjx": 1e-3}
 """Largest difference allowed, in m, rad, m/s and rad/s. The C engine's state is rounded to 32 bits
-once per control step, MJX computes in 32 bits throughout."""
-_CHECK = "physics"
+once per control step; MJX computes in 32 bits throughout."""
 _STEPS = 10
 _ENVS = 8
 
 
-def check(engine: str) -> Callable[[Visit], Iterator[Finding]]:
-    """The check of an engine, "native" or "mjx"."""
-
-    def run(visit: Visit) -> Iterator[Finding]:
-        seen = call(step, engine, visit.platform, limit_s=LIMIT_S, environ=visit.environ)
-        yield judge(engine, seen)
-
-    return run
+def check(engine: str, context: Context) -> Iterator[CheckResult]:
+    """The row of an engine, "native" or "mjx"."""
+    arguments, environ = (engine, context.platform), context.environ
+    yield judge(engine, run_in_subprocess(measure, *arguments, timeout_s=120, environ=environ))
 
 
-def judge(engine: str, seen: dict[str, Any]) -> Finding:
-    """The row of what `step` has measured."""
-    difference, first = seen["difference"], formats.duration(seen["first_s"])
+def judge(engine: str, seen: dict[str, Any]) -> CheckResult:
+    """The row of what `measure` returned."""
     text = (
-        f"at most {difference:.1e} off mj_step (m, rad, m/s, rad/s) in {seen['steps']} control "
-        f"steps; the first took {first}, with compilation"
+        f"at most {seen['difference']:.1e} off mj_step (m, rad, m/s, rad/s) in {seen['steps']} "
+        f"control steps; the first took {formats.duration(seen['first_s'])}, with compilation"
     )
-    if difference < CLOSE[engine]:
-        return Finding(_CHECK, engine, PASS, text, figures=seen)
-    text = f"{text}: more than {CLOSE[engine]:.0e}"
+    if seen["difference"] < TOLERANCE[engine]:
+        return CheckResult("physics", engine, PASS, text, figures=seen)
+    text = f"{text}: more than {TOLERANCE[engine]:.0e}"
     advice = "install the tested versions of mujoco, mujoco-mjx and jax"
-    return Finding(_CHECK, engine, FAIL, text, advice, seen)
+    return CheckResult("physics", engine, FAIL, text, advice, seen)
 
 
-def step(engine: str, platform: str) -> dict[str, Any]:
-    """Step cartpoles on an engine and with mj_step, and compare.
-
-    Returns:
-      difference: the largest of any position or velocity at any control step (m, rad, m/s, rad/s);
-        infinite where the engine gives what is no number. steps, envs, first_s.
-    """
-    jax = open_jax(platform)
-    import jax.numpy as jnp
-    import numpy as np
-
+def measure(engine: str, platform: str) -> dict[str, Any]:
+    """`compare` on this platform, for an engine of the library."""
+    open_jax(platform)
     from jaxrl_hw.envs.physics import make_physics
-    from jaxrl_hw.envs.physics.api import state_at
     from jaxrl_hw.envs.physics.model import compile_model
     from jaxrl_hw.envs.robots import get_robot
 
     robot = get_robot("cartpole")
     model = compile_model(robot.mjcf, robot.timestep)
-    physics = make_physics(engine, model, robot.substeps)
+    return compare(make_physics(engine, model, robot.substeps), model, robot.substeps, platform)
+
+
+def compare(physics: Any, model: Any, substeps: int, platform: str) -> dict[str, Any]:
+    """Step cartpoles with `physics` and with mj_step.
+
+    Returns:
+      difference: the largest of any position or velocity at any control step (m, rad, m/s, rad/s);
+        infinite where the engine's numbers are not finite.
+      steps, envs, first_s: control steps, cartpoles, and seconds of the first step.
+    """
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    from jaxrl_hw.envs.physics.api import state_at
+
     qpos, qvel = _starts()
     ctrl = np.linspace(-1.0, 1.0, _ENVS, dtype=np.float32)[:, None]
     start = jax.vmap(lambda q, v: state_at(model)._replace(qpos=q, qvel=v))
     state = start(jnp.asarray(qpos), jnp.asarray(qvel))
     began = time.perf_counter()
-    # a handful of steps: on a CPU the compiler would take longer over them than it could save
-    quick = {"xla_backend_optimization_level": "0"} if platform == "cpu" else None
-    advance = jax.jit(jax.vmap(lambda s, c: physics.step({}, s, c)))
-    advance = advance.lower(state, ctrl).compile(quick)
-    expected = _with_mj_step(model, qpos, qvel, ctrl, robot.substeps)
+    # on a CPU, optimizing a handful of steps takes longer than running them
+    quick: Any = {"xla_backend_optimization_level": "0"} if platform == "cpu" else None
+    step = jax.jit(jax.vmap(lambda s, c: physics.step({}, s, c)), compiler_options=quick)
+    expected = _with_mj_step(model, qpos, qvel, ctrl, substeps)
     largest, first_s = 0.0, 0.0
     for number in range(_STEPS):
-        state, _ = jax.block_until_ready(advance(state, ctrl))
+        state, _ = jax.block_until_ready(step(state, ctrl))
         first_s = first_s or time.perf_counter() - began
         got = np.concatenate([state.qpos, state.qvel], axis=1)
         difference = np.abs(got - expected[number]).max()
@@ -85,7 +83,7 @@ def step(engine: str, platform: str) -> dict[str, Any]:
 
 
 def _starts() -> tuple[Any, Any]:
-    """qpos and qvel [N, 2] in 32 bits: some carts run into the end of the rail, poles anywhere."""
+    """qpos and qvel [N, 2] in 32 bits: poles at any angle, some carts close to the rail's end."""
     import numpy as np
 
     place = np.linspace(-1.0, 1.0, _ENVS, dtype=np.float32)

@@ -1,85 +1,137 @@
-"""The environment variables that JAX, XLA and MuJoCo obey here, and who has set them."""
+"""The environment variables that JAX, XLA and MuJoCo read here, and who has set them.
+
+`_HARMS` lists the values that keep a training from starting, or make it slow or wrong. Each was
+seen with jax 0.10 on a CPU, or is what jaxlib's own code says.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes.util
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from jaxrl_hw.cli.doctor import open_jax
-from jaxrl_hw.cli.doctor.check_versions import installed
-from jaxrl_hw.cli.doctor.harmful_variables import harm
-from jaxrl_hw.cli.doctor.results import FAIL, PASS, WARN, Finding
-from jaxrl_hw.cli.doctor.run_in_subprocess import call
-from jaxrl_hw.cli.doctor.runner import Visit
-from jaxrl_hw.cli.doctor.tested_versions import PLUGINS
+from jaxrl_hw.cli.doctor import check_devices
+from jaxrl_hw.cli.doctor.check_versions import PLUGINS, installed
+from jaxrl_hw.cli.doctor.results import FAIL, PASS, WARN, CheckResult, Context
+from jaxrl_hw.cli.doctor.run_in_subprocess import run_in_subprocess
 from jaxrl_hw.evaluation.opengl import LIBRARIES, PACKAGES
 from jaxrl_hw.loggers import formats
 
-LIMIT_S = 20.0
 _CHECK = "environment"
-_BY_USER, _BY_US = "set by you", "set by jaxrl_hw"
-_OTHERS = (
-    "CUDA_VISIBLE_DEVICES",
-    "LIBTPU_INIT_ARGS",
-    "MUJOCO_GL",
-    "NVIDIA_TF32_OVERRIDE",
-    "PYOPENGL_PLATFORM",
-    "TF_CPP_MIN_LOG_LEVEL",
-)
 _CACHE = "JAX_COMPILATION_CACHE_DIR"
+_RELEVANT = re.compile(
+    "JAX_|XLA_|JAXRL_HW_|MUJOCO_GL|PYOPENGL_PLATFORM|TF_CPP_MIN_LOG_LEVEL|LIBTPU_INIT_ARGS|"
+    "CUDA_VISIBLE_DEVICES|NVIDIA_TF32_OVERRIDE"
+)
+_ON, _OFF = "y|yes|t|true|on|1", "n|no|f|false|off|0"  # as JAX reads them
+_GL, _GL_SWITCH = "|egl|osmesa|glfw|glx|cgl|wgl", "enabled?|on|true|1|disabled?|off|false|0"
+_NO_START = "training does not start"
+_MUCH_SLOWER = "training is many times slower"
+
+_HARMS = (
+    ("JAX_ENABLE_X64", _ON, "training does not start with 64-bit numbers"),
+    ("JAX_DISABLE_JIT", _ON, "training cannot be compiled, and does not start"),
+    ("JAX_DEBUG_NANS", _ON, "training stops at the NaN that means: no episode has ended yet"),
+    ("JAX_DEBUG_KEY_REUSE", _ON, _NO_START),
+    ("JAX_NUMPY_DTYPE_PROMOTION", "strict", _NO_START),
+    ("JAX_NUMPY_RANK_PROMOTION", "raise", _NO_START),
+    ("JAX_TRANSFER_GUARD", "disallow(_explicit)?", _NO_START),
+    ("JAX_CHECK_TRACER_LEAKS", _ON, _MUCH_SLOWER),
+    ("JAX_DISABLE_MOST_OPTIMIZATIONS", _ON, _MUCH_SLOWER),
+    ("JAX_ENABLE_CHECKS", _ON, "training is slower"),
+    ("JAX_ENABLE_COMPILATION_CACHE", _OFF, "every start compiles everything again"),
+    ("JAX_CPU_ENABLE_ASYNC_DISPATCH", "(?!(|0|false|no|off)$).*", "the C engine may deadlock"),
+    (
+        "JAX_DEFAULT_MATMUL_PRECISION",
+        "(?!(|highest|float32)$).*",
+        "networks multiply in this precision (physics in its own, the highest)",
+    ),
+    ("XLA_FLAGS", ".*--xla_dump_to.*", "every compilation writes files that nobody removes"),
+    (
+        "XLA_FLAGS",
+        ".*--xla_force_host_platform_device_count.*",
+        "it splits the processor, and a run uses the first part only",
+    ),
+    (
+        "XLA_PYTHON_CLIENT_ALLOCATOR",
+        "platform",
+        "the driver allocates every array, which is many times slower on a GPU",
+    ),
+    (
+        "MUJOCO_GL",
+        f"(?!({_GL}|{_GL_SWITCH})$).*",
+        "MuJoCo cannot be imported; known are egl, osmesa and glfw",
+    ),
+    ("MUJOCO_GL", _GL_SWITCH, "no films: they need egl, osmesa or glfw"),
+)
+"""Name of a variable, pattern of its harmful values (in lower case), and the harm."""
+
+_NEW_SHARE, _OLD_SHARE = "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"
 
 
-def check(visit: Visit) -> Iterator[Finding]:
+def check(context: Context) -> Iterator[CheckResult]:
     """A row for each variable in force, and one for the folder of compiled programs."""
-    ours = call(settings, visit.platform or "cpu", limit_s=LIMIT_S)
-    theirs = {name: value for name, value in os.environ.items() if _bears(name, value)}
-    for name in sorted(theirs):
-        yield judge(name, os.environ, visit.blames(name))
-    for name, value, origin in ours:
+    settings = run_in_subprocess(run_settings, context.platform or "cpu", timeout_s=20)
+    for name in sorted(name for name, value in os.environ.items() if _is_relevant(name, value)):
+        yield judge(name, os.environ, context.blames(name))
+    for name, value, origin in settings:
         if origin != "user":
-            text = f"{name}={_home(value)}"
             figures = {"name": name, "value": value, "origin": "jaxrl_hw"}
-            yield Finding(_CHECK, _BY_US, PASS, text, figures=figures)
-    folder = next((value for name, value, _ in ours if name == _CACHE), "")
-    if folder and "://" not in folder:  # JAX takes addresses of cloud storage too
-        yield _cache_row(folder, call(cache_folder, folder, limit_s=LIMIT_S))
+            text = f"{name}={_home(value)}"
+            yield CheckResult(_CHECK, "set by jaxrl_hw", PASS, text, figures=figures)
+    folder = next((value for name, value, _ in settings if name == _CACHE), "")
+    if folder and "://" not in folder:  # JAX accepts addresses of cloud storage too
+        yield _cache_row(folder, run_in_subprocess(inspect_cache, folder, timeout_s=20))
 
 
-def judge(name: str, environ: Mapping[str, str], blamed: bool = False) -> Finding:
+def judge(name: str, environ: Mapping[str, str], blamed: bool = False) -> CheckResult:
     """The row of a variable that the user has set.
 
-    blamed: whether JAX has named it when it could not start.
+    blamed: whether JAX could not start and its error names the variable.
     """
     value = environ[name]
     figures = {"name": name, "value": value, "origin": "user"}
+    status, why = PASS, ""
     if blamed:
-        text = f"{name}={value}: JAX does not start with it"
-        return Finding(_CHECK, _BY_USER, FAIL, text, f"unset {name}", figures)
-    why = harm(name, environ) or _missing_library(name, value)
-    if not why:
-        return Finding(_CHECK, _BY_USER, PASS, f"{name}={_home(value)}", figures=figures)
-    return Finding(_CHECK, _BY_USER, WARN, f"{name}={value}: {why}", f"unset {name}", figures)
+        status, why = FAIL, "JAX does not start with it"
+    elif why := _harm(name, environ) or _missing_library(name, value):
+        status = WARN
+    text = f"{name}={value}: {why}" if why else f"{name}={_home(value)}"
+    advice = f"unset {name}" if why else ""
+    return CheckResult(_CHECK, "set by you", status, text, advice, figures)
+
+
+def _harm(name: str, environ: Mapping[str, str]) -> str:
+    """The harm that a variable's value does, "" where it does none."""
+    if name == _OLD_SHARE and environ.get(_NEW_SHARE):
+        return f"{_NEW_SHARE} is set too: with both, jaxlib refuses to open a GPU"
+    if name == _OLD_SHARE:
+        return f"deprecated; use {_NEW_SHARE}" if environ[name] else ""
+    if name == "LD_LIBRARY_PATH":
+        return "may replace the CUDA libraries that JAX brings along"
+    value = environ[name].strip().lower()
+    return "; ".join(why for of, bad, why in _HARMS if of == name and re.fullmatch(bad, value))
 
 
 def _missing_library(name: str, value: str) -> str:
     library = LIBRARIES.get(value.strip().lower()) if name == "MUJOCO_GL" else None
     if library is None or ctypes.util.find_library(library) is not None:
         return ""
-    return f"lib{library} is not installed, and MuJoCo cannot be imported then; {PACKAGES}"
+    return f"lib{library} is not installed, so MuJoCo cannot be imported; {PACKAGES}"
 
 
-def settings(platform: str) -> list[tuple[str, str, str]]:
+def run_settings(platform: str) -> list[tuple[str, str, str]]:
     """Name, value and origin of what a run sets before it imports jax."""
-    return [(s.name, s.value, s.origin) for s in open_jax.configure(platform)]
+    return [(s.name, s.value, s.origin) for s in check_devices.configure(platform)]
 
 
-def cache_folder(path: str) -> dict[str, Any]:
-    """Whether files can be made in a folder, or where it is to be made; nothing is left behind."""
+def inspect_cache(path: str) -> dict[str, Any]:
+    """Whether files can be made in a folder, or in the one it would be made in; leaves nothing."""
     folder = Path(path).expanduser()
     place = next((p for p in (folder, *folder.absolute().parents) if p.exists()), folder)
     problem = ""
@@ -95,32 +147,30 @@ def cache_folder(path: str) -> dict[str, Any]:
 
 def _sizes(folder: Path) -> Iterator[int]:
     for entry in folder.iterdir():
-        with contextlib.suppress(OSError):  # another process may be tidying up
+        with contextlib.suppress(OSError):  # another process may remove files
             if entry.is_file():
                 yield entry.stat().st_size
 
 
-def _cache_row(folder: str, seen: dict[str, Any]) -> Finding:
-    figures = {"folder": folder, **seen}
+def _cache_row(folder: str, seen: dict[str, Any]) -> CheckResult:
+    figures, item = {"folder": folder, **seen}, "compilation cache"
     if seen["problem"]:
-        text = f"{_home(seen['place'])} cannot be written ({seen['problem']}): every start compiles"
+        place = _home(seen["place"])
+        text = f"{place} cannot be written ({seen['problem']}): every start compiles again"
         advice = f"set {_CACHE} to a folder of yours"
-        return Finding(
-            _CHECK, "compilation cache", WARN, f"{text} everything anew", advice, figures
-        )
-    held = f"{seen['files']} files, {formats.size(seen['bytes'])}" if seen["files"] else "empty"
-    text = f"{_home(folder)}: can be written, {held}"
-    return Finding(_CHECK, "compilation cache", PASS, text, figures=figures)
+        return CheckResult(_CHECK, item, WARN, text, advice, figures)
+    files = f"{seen['files']} files, {formats.size(seen['bytes'])}" if seen["files"] else "empty"
+    return CheckResult(_CHECK, item, PASS, f"{_home(folder)}: writable, {files}", figures=figures)
 
 
-def _bears(name: str, value: str) -> bool:
-    """Whether a variable bears on JAX, XLA or MuJoCo."""
+def _is_relevant(name: str, value: str) -> bool:
+    """Whether JAX, XLA or MuJoCo reads a variable."""
     if name == "LD_LIBRARY_PATH":
         return "cuda" in value.lower() and any(map(installed, PLUGINS))
-    return name.startswith(("JAX_", "XLA_", "JAXRL_HW_")) or name in _OTHERS
+    return _RELEVANT.match(name) is not None
 
 
 def _home(text: str) -> str:
-    """A path as people write it."""
+    """A path with ~ for the home folder."""
     home = str(Path.home())
     return text.replace(home, "~", 1) if len(home) > 1 else text

@@ -1,4 +1,8 @@
-"""Versions of Python and of the packages, against those that are supported and tested."""
+"""Versions of Python and of the packages, against those that this release supports.
+
+The metadata of the installed package says them: its requirements are those of pyproject.toml, and
+its folder holds constraints.txt, the versions this release was tested with.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +10,79 @@ import platform
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import jaxrl_hw
-from jaxrl_hw.cli.doctor.results import FAIL, PASS, WARN, Finding
-from jaxrl_hw.cli.doctor.runner import Visit
-from jaxrl_hw.cli.doctor.tested_versions import PACKAGES, PLUGINS, PYTHON, Package, numbers
+from jaxrl_hw.cli.doctor.results import FAIL, PASS, WARN, CheckResult, Context
+
+if TYPE_CHECKING:  # an installation that lacks packaging gets a row, not an ImportError
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import Version
+
+PLUGINS = ("jax-cuda12-plugin", "jax-cuda12-pjrt", "jax-cuda13-plugin", "jax-cuda13-pjrt")
+"""They bring CUDA to JAX, which loads only a plugin of jaxlib's own version."""
+
+_ALSO_TESTED = {"jax": "0.11", "jaxlib": "0.11", "mujoco": "3.17", "mujoco-mjx": "4.0"}
+"""Releases that were tested besides those of constraints.txt."""
 
 _CHECK = "version"
 
 
-def check(visit: Visit) -> Iterator[Finding]:
-    """A row for each package that is needed, and for each of JAX's CUDA plugins that is there."""
+class Package(NamedTuple):
+    """Python, or a package that jaxrl_hw requires."""
+
+    name: str
+    supported: SpecifierSet
+    pinned: str | None
+    """The version in constraints.txt; None for Python."""
+    tested: tuple[str, ...]
+    """Tested releases, major and minor number; () where unknown."""
+
+
+def check(context: Context) -> Iterator[CheckResult]:
+    """A row for each required package, and for each of JAX's CUDA plugins that is installed."""
     here = Path(jaxrl_hw.__file__).parent
-    yield Finding(_CHECK, "jaxrl_hw", PASS, f"{jaxrl_hw.__version__}, in {here}")
-    yield judge(PYTHON, platform.python_version())
-    for package in PACKAGES:
-        yield judge(package, installed(package.name))
+    text = f"{jaxrl_hw.__version__}, in {here}"
+    if installed("jaxrl_hw") is None:
+        text = f"{text}, but not installed: which versions it supports is unknown"
+        yield CheckResult(_CHECK, "jaxrl_hw", WARN, text, f"pip install -e {here.parent}")
+    else:
+        yield CheckResult(_CHECK, "jaxrl_hw", PASS, text)
+        for package in requirements():
+            is_python = package.name == "python"
+            version = platform.python_version() if is_python else installed(package.name)
+            yield judge(package, version)
     for plugin in PLUGINS:
         version = installed(plugin)
         if version is not None:
             yield judge_plugin(plugin, version, installed("jaxlib"))
+
+
+def requirements() -> list[Package]:
+    """Python, and every package that the installed jaxrl_hw requires."""
+    from packaging.requirements import Requirement
+    from packaging.specifiers import SpecifierSet
+    from packaging.utils import canonicalize_name
+
+    ours = metadata.distribution("jaxrl_hw")
+    pins = {}
+    for line in (ours.read_text("extra_metadata/constraints.txt") or "").splitlines():
+        name, equal, version = line.partition("==")
+        if equal and not line.startswith("#"):
+            pins[canonicalize_name(name)] = version.strip()
+    kinds = ours.metadata.get_all("Classifier") or []
+    pythons = [kind.rpartition(" ")[2] for kind in kinds if "Python :: 3." in kind]
+    supported = SpecifierSet(ours.metadata["Requires-Python"] or "")
+    packages = [Package("python", supported, None, tuple(pythons))]
+    for text in ours.requires or []:
+        wanted = Requirement(text)
+        if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
+            continue
+        pin = pins.get(canonicalize_name(wanted.name))
+        series = [".".join(pin.split(".")[:2])] if pin else []
+        series += [_ALSO_TESTED[wanted.name]] if wanted.name in _ALSO_TESTED else []
+        packages.append(Package(wanted.name, wanted.specifier, pin, tuple(sorted(series))))
+    return packages
 
 
 def installed(package: str) -> str | None:
@@ -34,35 +91,43 @@ def installed(package: str) -> str | None:
         version: str | None = metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-    return version or "unknown"  # what is left of a broken installation may have no version
+    return version or "unknown"  # a broken installation may have no version
 
 
-def judge(package: Package, version: str | None) -> Finding:
-    """The row of a needed package; `version` None where it is missing."""
-    tested = " and ".join(package.tested)
-    figures = {"version": version, "tested": list(package.tested), "pinned": package.pinned}
-    bound = f" and below {package.below}" if package.below else ""
-    supported = f"supported are {package.least} and newer{bound}"
-    if package is PYTHON:
+def judge(package: Package, version: str | None) -> CheckResult:
+    """The row of a required package; `version` None where it is missing."""
+    name, tested = package.name, list(package.tested)
+    figures = {"version": version, "tested": tested, "pinned": package.pinned}
+    bounds = ", ".join(sorted(map(str, package.supported), reverse=True))
+    wanted = f"{name}=={package.pinned}" if package.pinned else f"{name}{package.supported}"
+    advice = f'pip install "{wanted}"'
+    if name == "python":
         advice = "make the virtual environment with a tested Python"
-    else:
-        advice = f'pip install "{package.name}=={package.pinned}"'
+    got = _version(version or "")
     if version is None:
-        return Finding(_CHECK, package.name, FAIL, "not installed", advice, figures)
-    if not package.is_supported(version):
-        return Finding(_CHECK, package.name, FAIL, f"{version}; {supported}", advice, figures)
-    if not package.is_tested(version):
-        text = f"{version}, not tested; tested is {tested}"
-        return Finding(_CHECK, package.name, WARN, text, advice, figures)
-    return Finding(_CHECK, package.name, PASS, version, figures=figures)
+        return CheckResult(_CHECK, name, FAIL, "not installed", advice, figures)
+    if got is None or not package.supported.contains(got, prereleases=True):
+        return CheckResult(_CHECK, name, FAIL, f"{version}; needed is {bounds}", advice, figures)
+    if tested and f"{got.major}.{got.minor}" not in tested:
+        text = f"{version}, not tested; tested is {' and '.join(tested)}"
+        return CheckResult(_CHECK, name, WARN, text, advice, figures)
+    return CheckResult(_CHECK, name, PASS, version, figures=figures)
 
 
-def judge_plugin(plugin: str, version: str, jaxlib: str | None) -> Finding:
-    """The row of a CUDA plugin: JAX leaves one aside that has another version than jaxlib."""
+def judge_plugin(plugin: str, version: str, jaxlib: str | None) -> CheckResult:
+    """The row of a CUDA plugin: JAX ignores one whose version is not jaxlib's."""
     figures = {"version": version, "jaxlib": jaxlib}
-    if jaxlib is None or numbers(version) == numbers(jaxlib):
-        return Finding(_CHECK, plugin, PASS, version, figures=figures)
-    extra = plugin.split("-")[1]
+    if jaxlib is None or _version(version) == _version(jaxlib):
+        return CheckResult(_CHECK, plugin, PASS, version, figures=figures)
     text = f"{version}, and jaxlib is {jaxlib}: JAX will not use it"
-    advice = f'pip install "jax[{extra}]=={jaxlib}"'
-    return Finding(_CHECK, plugin, WARN, text, advice, figures)
+    advice = f'pip install "jax[{plugin.split("-")[1]}]=={jaxlib}"'
+    return CheckResult(_CHECK, plugin, WARN, text, advice, figures)
+
+
+def _version(text: str) -> Version | None:
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return None

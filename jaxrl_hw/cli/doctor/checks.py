@@ -1,69 +1,91 @@
-"""All checks, in the order in which they are made."""
+"""All checks in order. A check that raises becomes a row like any other."""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from jaxrl_hw.cli.doctor import (
     check_devices,
     check_disk,
-    check_loggers,
     check_matmul,
     check_memory,
+    check_optional,
     check_physics,
-    check_rendering,
     check_training,
     check_variables,
     check_versions,
 )
-from jaxrl_hw.cli.doctor.results import Finding
-from jaxrl_hw.cli.doctor.runner import Check, UnderWay, Visit, run_checks
+from jaxrl_hw.cli.doctor.results import FAIL, WARN, CheckResult, Context
+from jaxrl_hw.cli.doctor.run_in_subprocess import one_line
 
-_ELSEWHERE = 'see "version" and "environment"'
-_TRACE = "the whole error: python -m jaxrl_hw.train --robot cartpole --iterations 2"
+Progress = Callable[[str], AbstractContextManager[Any]]
+
+
+class Check(NamedTuple):
+    """One part of the installation."""
+
+    name: str
+    item: str
+    """Of the row that says why the check itself failed."""
+    label: str
+    """Shown while it runs: "opening devices"."""
+    run: Callable[[Context], Iterable[CheckResult]]
+    advice: str = ""
+    """What to do where the check itself fails."""
+    needs_device: bool = False
+
+
+_SEE = 'see "version" and "environment"'
+_TRACEBACK = "the whole error: python -m jaxrl_hw.train --robot cartpole --iterations 2"
+_FOLDER = "name another folder: --run-dir DIR"
 
 CHECKS = (
-    Check("version", "", "reading versions", check_versions.check),
-    Check("devices", "", "opening devices", check_devices.check, _ELSEWHERE),
+    Check("version", "", "reading versions", check_versions.check, "pip install packaging"),
+    Check("devices", "", "opening devices", check_devices.check, _SEE),
     Check("environment", "", "reading environment variables", check_variables.check),
     Check("memory", "", "reading memory", check_memory.check),
-    Check("matmul", "", "multiplying matrices", check_matmul.check, _ELSEWHERE, on_device=True),
-    Check(
-        "physics",
-        "native",
-        "stepping physics on MuJoCo's C engine",
-        check_physics.check("native"),
-        _ELSEWHERE,
-        on_device=True,
+    Check("matmul", "", "multiplying matrices", check_matmul.check, _SEE, True),
+    *(
+        Check(
+            "physics", engine, f"stepping {name}", partial(check_physics.check, engine), _SEE, True
+        )
+        for engine, name in (("native", "MuJoCo's C engine"), ("mjx", "MJX"))
     ),
-    Check(
-        "physics",
-        "mjx",
-        "stepping physics on MJX",
-        check_physics.check("mjx"),
-        _ELSEWHERE,
-        on_device=True,
-    ),
-    Check("training", "", "training a cartpole", check_training.check, _TRACE, on_device=True),
-    Check("rendering", "", "drawing a picture off screen", check_rendering.check),
-    Check(
-        "run folder",
-        "",
-        "writing to the run folder",
-        check_disk.check,
-        "name another: --run-dir DIR",
-    ),
-    Check("curves", "", "importing what draws curves", check_loggers.check),
+    Check("training", "", "training a cartpole", check_training.check, _TRACEBACK, True),
+    Check("rendering", "", "drawing a picture off screen", check_optional.check_rendering),
+    Check("run folder", "", "writing to the run folder", check_disk.check, _FOLDER),
+    Check("curves", "", "importing TensorBoard and W&B", check_optional.check_loggers),
 )
 
 
-def examine(run_dir: Path, under_way: UnderWay) -> list[Finding]:
-    """Make all checks; takes less than a minute on two cores, and leaves nothing behind.
+def examine(run_dir: Path, progress: Progress) -> list[CheckResult]:
+    """Run all checks; takes less than a minute on two cores, and leaves nothing behind.
 
-    Args:
-      run_dir: where runs would be written; it need not be there yet.
-      under_way: entered with what is being checked, for as long as it is.
+    run_dir: where runs would be written; it need not exist.
+    progress: a context manager, entered with the label of each check while that runs.
     """
     with tempfile.TemporaryDirectory(prefix="jaxrl_hw-doctor-") as scratch:
-        return run_checks(CHECKS, Visit(run_dir, Path(scratch)), under_way)
+        return run_checks(CHECKS, Context(run_dir, Path(scratch)), progress)
+
+
+def run_checks(checks: Iterable[Check], context: Context, progress: Progress) -> list[CheckResult]:
+    """The rows of these checks, in their order."""
+    rows: list[CheckResult] = []
+    for check in checks:
+        if check.needs_device and context.opened is None:
+            text = "not tried, because JAX opens no device"
+            rows.append(CheckResult(check.name, check.item, WARN, text, 'see "devices"'))
+            continue
+        with progress(check.label):
+            try:
+                for row in check.run(context):
+                    rows.append(row)
+            except Exception as error:  # whatever fails here, the other checks still run
+                text = one_line(error)
+                rows.append(CheckResult(check.name, check.item, FAIL, text, check.advice))
+    return rows

@@ -1,4 +1,4 @@
-"""What was found as people read it: a table, and one line that sums it up."""
+"""The rows as people read them: a table, and one line that sums it up."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from jaxrl_hw.cli.doctor.results import FAIL, PASS, STATUSES, WARN, Finding
+from jaxrl_hw.cli.doctor.results import FAIL, PASS, STATUSES, WARN, CheckResult
 from jaxrl_hw.loggers import formats
 
 _STYLES = {PASS: "green", WARN: "yellow", FAIL: "bold red"}
 
 
-def table(findings: Sequence[Finding]) -> Any:
-    """A rich table with a row for each finding: status, what, and what was measured and to do.
-
-    Findings of one check with items of their own stand under a heading.
-    """
+def table(rows: Sequence[CheckResult]) -> Any:
+    """A rich table. Rows of one check that have items stand under a heading."""
     from rich.table import Table
     from rich.text import Text
 
@@ -25,37 +22,42 @@ def table(findings: Sequence[Finding]) -> Any:
     drawn.add_column("check", no_wrap=True)
     drawn.add_column("measured, and what to do", overflow="fold")
     heading = ""
-    for found in findings:
-        if found.item and found.check != heading:
-            drawn.add_row("", Text(found.check, style="bold"), "")
-        heading = found.check
-        name = Text(f"  {found.item}") if found.item else Text(found.check, style="bold")
-        told = Text(found.value)
-        if found.advice:
-            told.append(f"\n-> {found.advice}", style=_STYLES[found.status])
-        drawn.add_row(Text(found.status, style=_STYLES[found.status]), name, told)
+    for row in rows:
+        if row.item and row.check != heading:
+            drawn.add_row("", Text(row.check, style="bold"), "")
+        heading = row.check
+        name = Text(f"  {row.item}") if row.item else Text(row.check, style="bold")
+        text = Text(row.value)
+        if row.advice:
+            text.append(f"\n-> {row.advice}", style=_STYLES[row.status])
+        drawn.add_row(Text(row.status, style=_STYLES[row.status]), name, text)
     return drawn
 
 
-def lines(findings: Sequence[Finding]) -> list[str]:
-    """The same without rich, for an installation that lacks it."""
+def lines(rows: Sequence[CheckResult]) -> list[str]:
+    """The same without rich."""
     return [
-        f"{found.status}  {found.name}  {found.value}{f'  -> {found.advice}' * bool(found.advice)}"
-        for found in findings
+        f"{row.status}  {row.name}  {row.value}{f'  -> {row.advice}' if row.advice else ''}"
+        for row in rows
     ]
 
 
-def summary(findings: Sequence[Finding], seconds: float) -> str:
+def summary(rows: Sequence[CheckResult], seconds: float) -> str:
     """`37 passed, 1 warning, 2 failed (devices, physics: mjx), after 41 s`"""
-    count = counts(findings)
-    failed = [found.name for found in findings if found.status == FAIL]
+    count = counts(rows)
+    failed = ", ".join(dict.fromkeys(row.name for row in rows if row.status == FAIL))
     warnings = f"{count[WARN]} warning{'' if count[WARN] == 1 else 's'}"
-    which = f" ({', '.join(dict.fromkeys(failed))})" if failed else ""
+    which = f" ({failed})" if failed else ""
     after = formats.duration(seconds)
     return f"{count[PASS]} passed, {warnings}, {count[FAIL]} failed{which}, after {after}"
 
 
-def counts(findings: Sequence[Finding]) -> dict[str, int]:
-    """How many there are of each status."""
-    found = Counter(finding.status for finding in findings)
+def counts(rows: Sequence[CheckResult]) -> dict[str, int]:
+    """How many rows have each status."""
+    found = Counter(row.status for row in rows)
     return {status: found[status] for status in STATUSES}
+
+
+def worst(rows: Sequence[CheckResult]) -> str:
+    """The worst status of all, "pass" of none."""
+    return max((row.status for row in rows), key=STATUSES.index, default=PASS)

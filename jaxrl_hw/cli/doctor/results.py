@@ -1,32 +1,34 @@
-"""What a check has found: a row of the table, with what was measured and what to do."""
+"""What a check finds, and what the checks share."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 PASS, WARN, FAIL = "pass", "warn", "fail"
 STATUSES = (PASS, WARN, FAIL)
-"""From good to bad. warn: training works, but not as well as it could, or something beside it does
-not; fail: training does not work, or its results would be wrong."""
+"""From good to bad. warn: training works, but slowly, or something beside it does not work.
+fail: training does not work, or its results would be wrong."""
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One row."""
+class CheckResult:
+    """One row of the table."""
 
     check: str
-    """Which check has made it: "memory"."""
+    """The check that made it: "memory"."""
     item: str
-    """What of it: "NVML"; "" where the check has one row only."""
+    """What it is about: "NVML"; "" where the check has one row only."""
     status: str
     """One of STATUSES."""
     value: str
     """What was measured or read, or why it was not, in one line."""
     advice: str = ""
-    """What to do; "" where nothing is to be done."""
+    """What to do; "" where there is nothing to do."""
     figures: dict[str, Any] = field(default_factory=dict)
-    """The measured figures as data: numbers, words and lists of them; bytes and seconds."""
+    """The measured figures as data; bytes and seconds."""
 
     @property
     def name(self) -> str:
@@ -35,16 +37,33 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """For --json."""
-        return {
-            "check": self.check,
-            "item": self.item,
-            "status": self.status,
-            "value": self.value,
-            "advice": self.advice,
-            "figures": self.figures,
-        }
+        return asdict(self)
 
 
-def worst(findings: list[Finding]) -> str:
-    """The worst status of all, "pass" of none."""
-    return max((found.status for found in findings), key=STATUSES.index, default=PASS)
+@dataclass
+class Context:
+    """What the checks are given, and what they leave for those after them."""
+
+    run_dir: Path
+    """Where runs would be written; it need not exist."""
+    scratch: Path
+    """An empty folder that is removed at the end."""
+    opened: dict[str, Any] | None = None
+    """The result of `check_devices.open_devices`; None until JAX has opened its devices."""
+    error: str = ""
+    """Why JAX opened no device."""
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """Variables for a process that compiles: it finds no cache and leaves none behind."""
+        cache = str(self.scratch / "cache")
+        return {**os.environ, "JAXRL_HW_CACHE": cache, "JAX_COMPILATION_CACHE_DIR": cache}
+
+    @property
+    def platform(self) -> str:
+        """cpu, gpu or tpu; "" where JAX has opened no device."""
+        return "" if self.opened is None else str(self.opened["platform"])
+
+    def blames(self, variable: str) -> bool:
+        """Whether JAX's error names this environment variable."""
+        return variable.startswith(("JAX_", "XLA_")) and variable in self.error

@@ -1,7 +1,7 @@
 """A function called in a process of its own, with a time limit.
 
-Drivers hang, OpenGL crashes, and XLA ends the process over a flag that it does not know: none of
-that may end whoever asks. Arguments and result travel as JSON.
+Drivers hang, OpenGL crashes, and XLA ends its process over a flag that it does not know. None of
+that may end the caller. Arguments and result travel as JSON.
 """
 
 from __future__ import annotations
@@ -22,67 +22,66 @@ from jaxrl_hw.errors import RunError, UserError
 
 _LONGEST = 300
 _GRACE_S = 3.0
-_FATAL = re.compile(r"^F\d{4} \S+ +\d+ \S+\] *(?P<said>.*)$")  # XLA's last words
+_FATAL = re.compile(r"^F\d{4} \S+ +\d+ \S+\] *(?P<text>.*)$")  # the line XLA ends a process with
 
 
-class NoResult(RuntimeError):
+class CallError(RuntimeError):
     """The call gave no result; says why, in one line."""
 
 
-def call(
+def run_in_subprocess(
     function: Callable[..., Any],
     *arguments: Any,
-    limit_s: float,
+    timeout_s: float,
     environ: Mapping[str, str] | None = None,
 ) -> Any:
     """The result of `function(*arguments)`, called in a fresh Python.
 
     Args:
-      function: one that a module defines; its result is one that JSON can hold.
-      arguments: likewise.
-      limit_s: seconds after which it is ended, with all processes that it has started.
+      function: a module's own function; JSON can hold its result.
+      arguments: JSON can hold them.
+      timeout_s: seconds after which the process and all that it started are ended.
       environ: environment variables; None for those of this process.
 
     Raises:
-      NoResult: the function raised, crashed, or took longer.
+      CallError: the function raised, crashed, or took longer.
     """
     words = [function.__module__, function.__name__, json.dumps(arguments)]
-    with tempfile.TemporaryFile() as said:  # a pipe would wait for grandchildren to close it
+    with tempfile.TemporaryFile() as stderr:  # a pipe would wait for grandchildren to close it
         process = subprocess.Popen(
             [sys.executable, "-m", __name__, *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=said,
+            stderr=stderr,
             env=None if environ is None else dict(environ),
             start_new_session=True,
         )
         try:
-            answer, _ = process.communicate(timeout=limit_s)
+            answer, _ = process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
-            raise NoResult(f"no answer within {limit_s:g} s: ended") from None
+            raise CallError(f"no answer within {timeout_s:g} s") from None
         finally:
             _end(process)
-        return _read(answer, process.returncode, said)
+        return _read(answer, process.returncode, stderr)
 
 
-def reason(error: BaseException) -> str:
-    """An exception in one line; the kind of error is left out where it says nothing to a user."""
+def one_line(error: BaseException) -> str:
+    """An exception in one line; our own errors go without their type's name."""
     text = " ".join(str(error).split())
-    if isinstance(error, (UserError, RunError, NoResult)):
-        return _short(text)
-    kind = type(error).__name__
-    return _short(f"{kind}: {text}" if text else kind)
+    if not isinstance(error, (UserError, RunError, CallError)):
+        text = f"{type(error).__name__}: {text}".removesuffix(": ")
+    return _short(text)
 
 
-def _read(answer: bytes, code: int, said: IO[bytes]) -> Any:
+def _read(answer: bytes, code: int, stderr: IO[bytes]) -> Any:
     try:
         got = json.loads(answer)
     except ValueError:
-        said.seek(0)
-        words = _last_words(said.read().decode(errors="replace"))
-        raise NoResult(_short(f"{_ending(code)}{': ' if words else ''}{words}")) from None
+        stderr.seek(0)
+        last = _last_words(stderr.read().decode(errors="replace"))
+        raise CallError(_short(f"{_ending(code)}: {last}".removesuffix(": "))) from None
     if "error" in got:
-        raise NoResult(str(got["error"]))
+        raise CallError(str(got["error"]))
     return got["result"]
 
 
@@ -90,16 +89,14 @@ def _ending(code: int) -> str:
     if code >= 0:
         return f"the process ended with exit code {code}"
     with contextlib.suppress(ValueError):
-        return f"the process was ended by {signal.Signals(-code).name}"
-    return f"the process was ended by signal {-code}"
+        return f"{signal.Signals(-code).name} ended the process"
+    return f"signal {-code} ended the process"
 
 
 def _last_words(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for line in lines:
-        if (fatal := _FATAL.match(line)) is not None:
-            return fatal["said"]
-    return lines[-1] if lines else ""
+    fatal = [match["text"] for match in map(_FATAL.match, lines) if match is not None]
+    return (fatal[:1] or lines[-1:] or [""])[0]
 
 
 def _short(text: str) -> str:
@@ -108,13 +105,13 @@ def _short(text: str) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the process and its children, first in a way that lets it clean up."""
+    """End the process and its children; SIGTERM comes first and lets them clean up."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is not None:
             break
         with contextlib.suppress(OSError):
             os.killpg(process.pid, number)
-        # in uninterruptible sleep inside a broken driver it cannot be reaped: it is left alone
+        # a process that sleeps inside a broken driver cannot be reaped: it stays
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=_GRACE_S)
     if process.stdout is not None:
@@ -122,18 +119,18 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _serve(module: str, name: str, arguments: str) -> NoReturn:
-    """The other end: call the function, and write what came of it to what was stdout."""
+    """In the new process: call the function and write the result to what was stdout."""
     answer = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # what libraries print must not mix with the answer
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         function = getattr(importlib.import_module(module), name)
         text = json.dumps({"result": function(*json.loads(arguments))})
     except Exception as error:
-        text = json.dumps({"error": reason(error)})
+        text = json.dumps({"error": one_line(error)})
     answer.write(text)
     answer.flush()
-    os._exit(0)  # some drivers crash or hang at a proper end, when all is done
+    os._exit(0)  # some drivers crash or hang in a normal exit
 
 
 if __name__ == "__main__":

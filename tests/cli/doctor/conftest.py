@@ -1,4 +1,4 @@
-"""What the tests of the checks share: a check made by name, and the doctor as a process."""
+"""Checks run by name, and the doctor as a process."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from jaxrl_hw.cli.doctor.checks import CHECKS
-from jaxrl_hw.cli.doctor.results import Finding
-from jaxrl_hw.cli.doctor.runner import Visit, run_checks
+from jaxrl_hw.cli.doctor.checks import CHECKS, run_checks
+from jaxrl_hw.cli.doctor.results import CheckResult, Context
 
 
 @pytest.fixture
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An environment with nothing set that bears on JAX or MuJoCo, on a machine without a GPU."""
+    """No variable that JAX or MuJoCo reads, and JAX on the CPU."""
     for name in list(os.environ):
         if name.startswith(("JAX_", "XLA_")) or name in ("MUJOCO_GL", "CUDA_VISIBLE_DEVICES"):
             monkeypatch.delenv(name)
@@ -26,16 +25,16 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def made(plain: None, tmp_path: Path) -> Callable[..., list[Finding]]:
-    """made(*names): the rows of the checks of these names, in their order."""
+def rows(plain: None, tmp_path: Path) -> Callable[..., list[CheckResult]]:
+    """rows(*names): the rows of the checks of these names, in their order."""
 
-    def make(*names: str, run_dir: Path = tmp_path / "runs") -> list[Finding]:
+    def run(*names: str, run_dir: Path = tmp_path / "runs") -> list[CheckResult]:
         chosen = [check for check in CHECKS if check.name in names]
         scratch = tmp_path / "scratch"
         scratch.mkdir(exist_ok=True)
-        return run_checks(chosen, Visit(run_dir, scratch), contextlib.nullcontext)
+        return run_checks(chosen, Context(run_dir, scratch), contextlib.nullcontext)
 
-    return make
+    return run
 
 
 @pytest.fixture

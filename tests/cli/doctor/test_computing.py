@@ -1,30 +1,31 @@
-"""What computes is tried, and what computes wrongly is found."""
+"""The checks compute on the device, and notice wrong results."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-import jaxrl_hw.envs.physics
-from jaxrl_hw.cli.doctor import check_matmul, check_physics, check_rendering, check_training
-from jaxrl_hw.cli.doctor.results import Finding
-from jaxrl_hw.cli.doctor.run_in_subprocess import NoResult, call
+from jaxrl_hw.cli.doctor import check_matmul, check_optional, check_physics, check_training
+from jaxrl_hw.cli.doctor.results import CheckResult
+from jaxrl_hw.cli.doctor.run_in_subprocess import CallError, run_in_subprocess
+from jaxrl_hw.envs.physics import make_physics
+from jaxrl_hw.envs.physics.model import compile_model
+from jaxrl_hw.envs.robots import get_robot
 
-Made = Callable[..., list[Finding]]
+Rows = Callable[..., list[CheckResult]]
 
 
 @pytest.mark.slow
-def test_a_product_is_exact_and_timed(made: Made) -> None:
-    found = made("devices", "matmul")[1:]
+def test_a_product_is_exact_and_timed(rows: Rows) -> None:
+    found = rows("devices", "matmul")[1:]
     assert [(row.item, row.status) for row in found] == [("highest", "pass"), ("default", "pass")]
     for row in found:
         assert 1e-9 < row.figures["error"] < 1e-5
-        assert row.figures["gflops"] > 0.5
+        assert row.figures["gflops"] > 0
 
 
 def rounded(values: np.ndarray, bits: int) -> np.ndarray:
@@ -34,58 +35,50 @@ def rounded(values: np.ndarray, bits: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("bits", "kind"), [(13, "TF32"), (16, "bfloat16")])
-def test_coarse_products_are_noticed(bits: int, kind: str) -> None:
+def test_a_coarse_product_fails_in_the_highest_precision_only(bits: int, kind: str) -> None:
     a, b = np.random.default_rng(1).standard_normal((2, 512, 512), np.float32)
     exact = a.astype(np.float64) @ b.astype(np.float64)
     error = check_matmul.relative_error(rounded(a, bits) @ rounded(b, bits), exact)
-    seen = {"error": error, "gflops": 1.0}
-    found = check_matmul.judge("highest", seen, 512)
-    assert found.status == "fail"
-    assert f"rounded like {kind} although the highest precision is asked for" in found.value
-    found = check_matmul.judge("default", seen, 512)
-    assert found.status == "pass"
-    assert f"rounded like {kind}, for networks only" in found.value
+    for precision, status in (("highest", "fail"), ("default", "pass")):
+        found = check_matmul.judge(precision, {"error": error, "gflops": 1.0}, 512)
+        assert found.status == status
+        assert kind in found.value
+        assert bool(found.advice) == (status == "fail")
 
 
 @pytest.mark.parametrize("error", [0.5, float("nan")])
-def test_wrong_products_fail_in_any_precision(error: float) -> None:
-    for precision in ("highest", "default"):
-        found = check_matmul.judge(precision, {"error": error, "gflops": 1.0}, 512)
-        assert (found.status, "it is wrong" in found.value) == ("fail", True)
+@pytest.mark.parametrize("precision", ["highest", "default"])
+def test_a_wrong_product_fails_in_any_precision(precision: str, error: float) -> None:
+    found = check_matmul.judge(precision, {"error": error, "gflops": 1.0}, 512)
+    assert found.status == "fail"
 
 
 @pytest.mark.slow
-def test_the_c_engine_agrees_with_mj_step(made: Made) -> None:
-    seen = call(check_physics.step, "native", "cpu", limit_s=100)
+def test_the_c_engine_agrees_with_mj_step() -> None:
+    seen = run_in_subprocess(check_physics.measure, "native", "cpu", timeout_s=200)
     assert 0.0 < seen["difference"] < 1e-4
     assert check_physics.judge("native", seen).status == "pass"
 
 
-def test_an_engine_that_steps_wrongly_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = jaxrl_hw.envs.physics.make_physics
-
-    def wrong(engine: str, model: Any, substeps: int) -> Any:
-        return right(engine, model, substeps + 1)
-
-    monkeypatch.setattr(jaxrl_hw.envs.physics, "make_physics", wrong)
-    seen = check_physics.step("native", "cpu")
+def test_an_engine_that_steps_wrongly_fails() -> None:
+    robot = get_robot("cartpole")
+    model = compile_model(robot.mjcf, robot.timestep)
+    wrong = make_physics("native", model, robot.substeps + 1)
+    seen = check_physics.compare(wrong, model, robot.substeps, "cpu")
     assert seen["difference"] > 0.01
     assert check_physics.judge("native", seen).status == "fail"
     assert check_physics.judge("mjx", {**seen, "difference": float("inf")}).status == "fail"
 
 
 @pytest.mark.slow
-def test_training_that_does_not_start_raises(plain: None, tmp_path: Path) -> None:
-    environ = {
-        **os.environ,
-        "JAX_TRANSFER_GUARD": "disallow",
-        "JAXRL_HW_CACHE": str(tmp_path / "cache"),
-    }
-    with pytest.raises(NoResult, match="Disallowed host-to-device transfer"):
-        call(check_training.train, str(tmp_path / "run"), limit_s=100, environ=environ)
+def test_a_training_that_does_not_start_raises(plain: None, tmp_path: Path) -> None:
+    cache = str(tmp_path / "cache")
+    environ = {**os.environ, "JAX_TRANSFER_GUARD": "disallow", "JAXRL_HW_CACHE": cache}
+    with pytest.raises(CallError):
+        run_in_subprocess(check_training.train, str(tmp_path / "r"), timeout_s=200, environ=environ)
 
 
-def test_training_that_learns_nothing_numeric_fails() -> None:
+def test_a_training_that_stops_early_or_learns_nothing_finite_fails() -> None:
     seen = {
         "iteration": 2,
         "ended": "goal",
@@ -97,22 +90,22 @@ def test_training_that_learns_nothing_numeric_fails() -> None:
         "seconds": 12.0,
     }
     assert check_training.judge(seen).status == "pass"
-    assert "a loss is no number" in check_training.judge({**seen, "finite": False}).value
+    assert check_training.judge({**seen, "finite": False}).status == "fail"
     assert check_training.judge({**seen, "iteration": 1}).status == "fail"
 
 
 @pytest.mark.slow
-def test_drawing_is_a_picture_or_a_warning_with_what_to_install(
-    made: Made, monkeypatch: pytest.MonkeyPatch
+def test_rendering_is_a_picture_or_a_warning_with_what_to_install(
+    rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (found,) = made("rendering")
+    (found,) = rows("rendering")
     if found.status == "pass":
         assert found.figures["colours"] > 10
     else:
-        assert (found.status, "libegl1 (or libosmesa6)" in found.advice) == ("warn", True)
+        assert (found.status, "libegl1" in found.advice) == ("warn", True)
     monkeypatch.setenv("MUJOCO_GL", "vulkan")
-    (found,) = made("rendering")
+    (found,) = rows("rendering")
     assert (found.status, found.advice) == ("warn", "unset MUJOCO_GL")
-    assert 'unknown MUJOCO_GL "vulkan"' in found.value
+    assert "vulkan" in found.value
     empty = {"backend": "egl", "size": [160, 96], "colours": 1}
-    assert check_rendering.judge(empty).status == "fail"
+    assert check_optional.judge_picture(empty).status == "fail"

@@ -1,0 +1,91 @@
+"""The body of `jaxrl_hw.doctor`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from jaxrl_hw.cli.arguments import OneLineParser
+from jaxrl_hw.cli.command import DONE, FAILED
+from jaxrl_hw.cli.doctor import report
+from jaxrl_hw.cli.doctor.checks import Progress, examine
+from jaxrl_hw.cli.doctor.results import FAIL, CheckResult
+from jaxrl_hw.errors import UserError
+
+if TYPE_CHECKING:
+    from jaxrl_hw.loggers.console import Console
+
+RUNS = "runs"
+
+
+def doctor(argv: Sequence[str], description: str) -> int:
+    """Check this installation and print the rows; 0: none failed, 1: some did."""
+    asked = _parse(argv, description)
+    began = time.monotonic()
+    stream = sys.stderr if asked.json else sys.stdout  # with --json, stdout holds data only
+    console = _console(stream)
+    progress = console.compiling if console is not None else _plain_progress(stream)
+    rows = examine(Path(asked.run_dir).expanduser(), progress)
+    seconds = time.monotonic() - began
+    if asked.json:
+        data = {
+            "status": report.worst(rows),
+            "counts": report.counts(rows),
+            "seconds": round(seconds, 1),
+            "rows": [row.to_dict() for row in rows],
+        }
+        print(json.dumps(data, indent=2))
+    else:
+        _show(rows, seconds, console)
+    return FAILED if report.worst(rows) == FAIL else DONE
+
+
+def _parse(argv: Sequence[str], description: str) -> Namespace:
+    parser = OneLineParser(prog="python -m jaxrl_hw.doctor", description=description)
+    parser.add_argument(
+        "--run-dir",
+        default=RUNS,
+        metavar="DIR",
+        help=f"folder whose disk is tested (default: {RUNS}); nothing in it changes",
+    )
+    parser.add_argument("--json", action="store_true", help="print the rows as data")
+    asked = parser.parse(argv)
+    folder = Path(asked.run_dir).expanduser()
+    if not asked.run_dir.strip() or folder.is_file():
+        got = f"{folder} is a file" if asked.run_dir.strip() else 'got ""'
+        raise UserError(f"--run-dir must be a folder, but {got}; try --run-dir {RUNS}")
+    return asked
+
+
+def _show(rows: list[CheckResult], seconds: float, console: Console | None) -> None:
+    text = report.summary(rows, seconds)
+    if console is None:
+        print(*report.lines(rows), text, sep="\n")
+        return
+    console.message("")
+    console.show(report.table(rows))
+    console.message("")
+    console.finish(text)
+
+
+def _console(stream: IO[str]) -> Console | None:
+    try:
+        from jaxrl_hw.loggers.console import Console
+    except ImportError:  # the doctor also checks an installation that lacks rich
+        return None
+    return Console(stream)
+
+
+def _plain_progress(stream: IO[str]) -> Progress:
+    @contextlib.contextmanager
+    def progress(label: str) -> Iterator[None]:
+        print(f"{label} ...", file=stream, flush=True)
+        yield
+
+    return progress
