@@ -33,3 +33,9 @@ def unknown_flag(name: str, known: Iterable[str]) -> UserError:
     """The error for a flag `--name` that is not one of `known`."""
     hint = suggest(name, known) or ";"
     return UserError(f'unknown flag "{name}"{hint} --help lists them all')
+
+
+def check_between(flag: str, value: float, low: float, high: float) -> None:
+    """Raises UserError where a flag's value is out of bounds."""
+    if not low <= value <= high:
+        raise UserError(f"{flag} must be from {low:g} to {high:g}, got {value:g}")

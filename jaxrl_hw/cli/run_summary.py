@@ -17,8 +17,7 @@ from jaxrl_hw.config import validation
 from jaxrl_hw.config.presets import preset_config
 from jaxrl_hw.config.saved import read_settings
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.loggers.jsonl import read_rows
-from jaxrl_hw.loggers.plain import plain
+from jaxrl_hw.loggers.jsonl import jsonable, read_rows
 
 READY, DONE, EMPTY, REFUSED, DAMAGED = "ready", "done", "empty", "refused", "damaged"
 _TAIL = 1 << 16
@@ -91,7 +90,7 @@ class Summary:
                 for save in self.checkpoints
             ]
             found["command"] = self.command
-        return dict(plain(found))
+        return dict(jsonable(found))
 
 
 def list_runs(folder: Path) -> list[Summary]:
