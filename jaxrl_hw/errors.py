@@ -39,3 +39,9 @@ def first_line(error: BaseException) -> str:
     """The first line of any exception's message, 200 characters at most."""
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0][:200]
+
+
+def check_between(flag: str, value: float, low: float, high: float) -> None:
+    """Raises UserError where a flag's value is out of bounds."""
+    if not low <= value <= high:
+        raise UserError(f"{flag} must be from {low:g} to {high:g}, got {value:g}")

@@ -1,4 +1,4 @@
-"""The command line of every command for a trained policy: which policy, and checks in one line."""
+"""The flags that the commands for a trained policy share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jaxrl_hw.errors import UserError, unknown_flag
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """argparse whose complaints are one-line UserErrors, with the nearest flag as a suggestion."""
+    """argparse whose errors are one-line UserErrors, with the nearest flag as a suggestion."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(
@@ -21,7 +21,7 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raises UserError instead of printing the usage and exiting."""
-        raise UserError(f"{message}; --help lists what is allowed")
+        raise UserError(f"{message}; --help lists the flags")
 
     def parse(self, argv: Sequence[str]) -> argparse.Namespace:
         """Parse all of a command line; `--run_dir` is read as `--run-dir`.
@@ -31,7 +31,7 @@ class OneLineParser(argparse.ArgumentParser):
         """
         words = [re.sub(r"^--[\w-]+", lambda m: m[0].replace("_", "-"), word) for word in argv]
         known = [flag for action in self._actions for flag in action.option_strings]
-        # before argparse, which would complain of a missing flag first and hide the misspelt one
+        # argparse would report a missing flag first and hide the misspelt one
         for word in words:
             name = word.split("=")[0]
             if name.startswith("--") and name != "--" and name not in known:
@@ -65,7 +65,7 @@ def add_run_arguments(parser: OneLineParser, seconds: float) -> None:
 
 
 def add_source_arguments(parser: OneLineParser) -> None:
-    """The flags by which a command finds its policy; `check_source` holds them to their rules."""
+    """The flags that name the policy; `check_source` checks them."""
     parser.add_argument("--run-dir", metavar="DIR", help="folder of the run")
     parser.add_argument(
         "--iteration",
@@ -76,27 +76,27 @@ def add_source_arguments(parser: OneLineParser) -> None:
     parser.add_argument(
         "--policy",
         metavar="zoo:NAME|FILE.npz",
-        help="a policy that comes with the package, or an exported one, in place of a run",
+        help="a policy of the package, or an exported one, in place of a run",
     )
 
 
-def check_source(asked: argparse.Namespace) -> str:
-    """What is to be opened, in words; looks at the command line and for the folder only.
+def check_source(args: argparse.Namespace) -> str:
+    """The run's folder or the policy, as given; checks the command line and that the folder exists.
 
     Raises:
       UserError: not exactly one of --run-dir and --policy, --iteration with a policy, no folder.
     """
-    if (asked.run_dir is None) == (asked.policy is None):
-        got = "neither" if asked.run_dir is None else "both"
+    if (args.run_dir is None) == (args.policy is None):
+        got = "neither" if args.run_dir is None else "both"
         raise UserError(f"give one of --run-dir DIR and --policy zoo:NAME|FILE.npz, got {got}")
-    if asked.policy is None:
-        run_folder(asked.run_dir)
-        return str(asked.run_dir)
-    if asked.iteration is not None:
+    if args.policy is None:
+        run_folder(args.run_dir)
+        return str(args.run_dir)
+    if args.iteration is not None:
         raise UserError(
             "--iteration chooses a checkpoint of a run; a policy has only its own: leave it out"
         )
-    return str(asked.policy)
+    return str(args.policy)
 
 
 def run_folder(folder: str) -> Path:
@@ -124,9 +124,3 @@ def whole_number(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and int(text) < 2**31):
         raise argparse.ArgumentTypeError(f'"{text}" is not a whole number from 0 to 2147483647')
     return int(text)
-
-
-def check_between(flag: str, value: float, low: float, high: float) -> None:
-    """Raises UserError where a flag's value is out of bounds."""
-    if not low <= value <= high:
-        raise UserError(f"{flag} must be from {low:g} to {high:g}, got {value:g}")

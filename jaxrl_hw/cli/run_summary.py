@@ -22,8 +22,7 @@ from jaxrl_hw.checkpointing.sessions import (
 from jaxrl_hw.checkpointing.store import SavedCheckpoint
 from jaxrl_hw.config.saved import config_from, read_settings
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.loggers.jsonl import read_rows
-from jaxrl_hw.loggers.plain import plain
+from jaxrl_hw.loggers.jsonl import jsonable, read_rows
 
 READY, DONE, EMPTY, REFUSED, DAMAGED = "ready", "done", "empty", "refused", "damaged"
 _TAIL = 1 << 16
@@ -95,7 +94,7 @@ class Summary:
                 for save in self.checkpoints
             ]
             found["command"] = self.command
-        return dict(plain(found))
+        return dict(jsonable(found))
 
 
 def list_runs(folder: Path) -> list[Summary]:

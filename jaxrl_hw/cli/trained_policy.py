@@ -1,4 +1,4 @@
-"""From a command line to a policy that can be driven: of a run, of a file, or of the zoo."""
+"""Opens the policy that a command line names: of a run, of a file, or of the zoo."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Opened:
-    """A policy ready to be driven, as `Trained` says, and what it is called."""
+class OpenedPolicy:
+    """A policy ready to be driven (a `TrainedPolicy`), and its name."""
 
     config: Config
     policy: Callable[[Any], Any] = field(repr=False)
     iteration: int
     name: str
-    """The run's folder, or the policy as the user called it."""
+    """The run's folder, or the policy as the user named it."""
     film: Path
-    """Where a film of it goes unless told."""
+    """Default path of a film."""
 
 
-def open_trained(asked: Namespace) -> Opened:
+def open_trained(args: Namespace) -> OpenedPolicy:
     """The policy that a command line names, on the CPU.
 
     Raises:
       UserError: see `check_source`; nothing of that name, or a policy for another robot.
       RunError: every checkpoint of the run is damaged.
     """
-    source = check_source(asked)
-    if asked.policy is None:
-        run = open_run(source, asked.iteration)
+    source = check_source(args)
+    if args.policy is None:
+        run = open_run(source, args.iteration)
         film = run.folder / "videos" / f"{run.iteration}.mp4"
-        opened = Opened(run.config, run.policy, run.iteration, str(run.folder), film)
+        opened = OpenedPolicy(run.config, run.policy, run.iteration, str(run.folder), film)
     else:
         policy, film = open_policy(source), Path(f"{name_of(source)}.mp4")
         config = config_of(policy, source)
         use_cpu()
-        opened = Opened(config, policy, int(policy.meta["iteration"]), source, film)
-    _check_robot(asked.robot, opened)
+        opened = OpenedPolicy(config, policy, int(policy.meta["iteration"]), source, film)
+    _check_robot(args.robot, opened)
     return opened
 
 
@@ -76,21 +76,21 @@ def use_cpu() -> None:
     xla.configure(fraction=None, cache_dir=None, platform="cpu", host_callback=True)
 
 
-def _check_robot(name: str | None, opened: Opened) -> None:
+def _check_robot(name: str | None, opened: OpenedPolicy) -> None:
     """Raises UserError where --robot names another robot than the policy was trained for."""
-    theirs = opened.config.robot
-    if name is None or name == theirs:
+    trained = opened.config.robot
+    if name is None or name == trained:
         return
     get_robot(name)
     from jaxrl_hw.config.factory import make_task
 
-    told = []
+    sizes = []
     for config in (replace(opened.config, task="auto", robot=name), opened.config):
         task, _ = make_task(replace(config, timestep=0.0, physics="native"))
-        told.append(
+        sizes.append(
             f"{config.robot} has {task.obs_size} observations and {task.action_size} actions"
         )
     raise UserError(
-        f"--robot {name}, but {opened.name} is a policy for {theirs}: {', '.join(told)}; "
+        f"--robot {name}, but {opened.name} is a policy for {trained}: {', '.join(sizes)}; "
         f"leave --robot out, or name a policy for {name}"
     )

@@ -23,7 +23,7 @@ from jaxrl_hw.envs import episode
 from jaxrl_hw.envs.physics import servo
 from jaxrl_hw.envs.vector import make_key
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.evaluation.recording import Moment, Recording
+from jaxrl_hw.evaluation.trajectory import Step, Trajectory
 from jaxrl_hw.evaluation.worlds import (
     CALM,
     PUSH_EVERY_S,
@@ -53,7 +53,7 @@ class Driver(NamedTuple):
     """N robots under command, as functions.
 
     reset(seed, command [N, 3], conditions of all robots or of each) -> DriveState
-    step(state, action [N, A], command [N, 3]) -> (DriveState, Moment)
+    step(state, action [N, A], command [N, 3]) -> (DriveState, Step)
 
     What the policy sees is `state.envs.obs.policy` [N, O]. A command takes effect, and shows in
     the observations, from the step it is given with.
@@ -64,7 +64,7 @@ class Driver(NamedTuple):
     control_dt: float  # s
     timestep: float  # s
     reset: Callable[[int, Any, Conditions | Sequence[Conditions]], DriveState]
-    step: Callable[[DriveState, Any, Any], tuple[DriveState, Moment]]
+    step: Callable[[DriveState, Any, Any], tuple[DriveState, Step]]
 
 
 def drive(
@@ -74,7 +74,7 @@ def drive(
     seconds: float,
     seed: int = 0,
     conditions: Conditions | Sequence[Conditions] = CALM,
-) -> Recording:
+) -> Trajectory:
     """Let a policy follow commands.
 
     Args:
@@ -96,13 +96,13 @@ def drive(
     if plan.ndim == 2:
         steps = max(1, round(seconds / driver.control_dt))
         plan = np.broadcast_to(plan, (steps, *plan.shape))
-    state, moments = driver.reset(seed, plan[0], conditions), []
+    state, recorded = driver.reset(seed, plan[0], conditions), []
     for command in plan:
         action = policy(state.envs.obs.policy)
-        state, moment = driver.step(state, action, command)
-        moments.append(moment)
-    stacked = jax.tree.map(lambda *x: np.stack(x), *jax.device_get(moments))
-    return Recording(driver.task, driver.control_dt, driver.timestep, stacked)
+        state, step = driver.step(state, action, command)
+        recorded.append(step)
+    stacked = jax.tree.map(lambda *x: np.stack(x), *jax.device_get(recorded))
+    return Trajectory(driver.task, driver.control_dt, driver.timestep, stacked)
 
 
 @lru_cache(maxsize=4)  # what costs seconds is the compilation, which belongs to the functions
@@ -127,7 +127,7 @@ def make_driver(config: Config, num_envs: int) -> Driver:
         envs = one(world.params, command, jax.random.split(key_envs, num_envs))
         return DriveState(envs, world, key, jnp.zeros((), jnp.int32))
 
-    def step(state: DriveState, action: Array, command: Array) -> tuple[DriveState, Moment]:
+    def step(state: DriveState, action: Array, command: Array) -> tuple[DriveState, Step]:
         key, key_step, key_push = jax.random.split(state.key, 3)
         due = (state.steps > 0) & (state.steps % every == 0)
         envs, world = state.envs, state.world
@@ -136,8 +136,8 @@ def make_driver(config: Config, num_envs: int) -> Driver:
         keys = jax.random.split(key_step, num_envs)
         envs, moved = jax.vmap(one)(envs, action, command, world.params, world.delay, keys)
         qpos, qvel = envs.physics.qpos, envs.physics.qvel
-        moment = Moment(qpos, qvel, command, moved.terminated, moved.reward, moved.diagnostics)
-        return DriveState(envs, world, key, state.steps + 1), moment
+        recorded = Step(qpos, qvel, command, moved.terminated, moved.reward, moved.diagnostics)
+        return DriveState(envs, world, key, state.steps + 1), recorded
 
     def one(
         state: Any, action: Array, command: Array, params: Any, delay: Array, key: Array

@@ -1,4 +1,4 @@
-"""Words and figures on a picture: what the robot was told, and what it did."""
+"""Text and figures on a frame: what the robot was commanded, and what it did."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _TEXT, _FAINT, _ALARM = (240, 243, 247), (176, 186, 198), (255, 104, 92)
 _PANEL = (14, 18, 24, 168)
 _DIAL = 132
 _REFERENCE_HEIGHT = 540
-"""Sizes below are in pixels of a picture this high, and grow with it."""
+"""Sizes below are in pixels of a frame this high, and grow with it."""
 
 
 class Row(NamedTuple):
-    """A line of the panel: a quantity as commanded and as measured, with its unit."""
+    """A line of the panel: a quantity as commanded (where it is) and as measured, with its unit."""
 
     name: str
     command: float | None
@@ -39,11 +39,11 @@ class Dial(NamedTuple):
 
     command: Motion
     measured: Motion
-    full: float  # m/s: the speed of an arrow that reaches the rim
+    rim: float  # m/s: the speed of an arrow that reaches the rim
 
 
 class Caption(NamedTuple):
-    """All that is written on one picture."""
+    """All that is written on one frame."""
 
     title: str
     subtitle: str
@@ -54,20 +54,21 @@ class Caption(NamedTuple):
     """None where a robot cannot fall."""
     dial: Dial | None = None
     alarm: str = ""
-    """A line in red, for the moment after a fall."""
+    """A line in red, for a while after a fall."""
 
 
-def draw(picture: np.ndarray, caption: Caption) -> np.ndarray:
-    """The picture [H, W, 3] uint8 with the caption on it."""
-    image = Image.fromarray(picture).convert("RGBA")
+def draw(frame: np.ndarray, caption: Caption) -> np.ndarray:
+    """The frame [H, W, 3] uint8 with the caption on it."""
+    image = Image.fromarray(frame).convert("RGBA")
     sheet = Image.new("RGBA", image.size, (0, 0, 0, 0))
     pen = _Pen(ImageDraw.Draw(sheet), image.width, image.height / _REFERENCE_HEIGHT)
-    _panel(pen, caption)
-    _corner(pen, caption)
+    _draw_panel(pen, caption)
+    _draw_corner(pen, caption)
     if caption.dial is not None:
         dial = _draw_dial(caption.dial, round(_DIAL * pen.scale))
-        left, top = (pen.width - _DIAL - 20) * pen.scale, (540 - _DIAL - 20) * pen.scale
-        sheet.alpha_composite(dial, (max(0, round(left)), max(0, round(top))))
+        left, top = pen.width - _DIAL - 20, _REFERENCE_HEIGHT - _DIAL - 20
+        place = max(0, round(left * pen.scale)), max(0, round(top * pen.scale))
+        sheet.alpha_composite(dial, place)
     return np.asarray(Image.alpha_composite(image, sheet).convert("RGB"))
 
 
@@ -78,22 +79,22 @@ class _Pen:
         self.sheet, self.scale = sheet, scale
         self.width = width / scale
 
-    def box(self, x: float, y: float, wide: float, high: float) -> None:
+    def box(self, x: float, y: float, width: float, height: float) -> None:
         s = self.scale
-        corners = (x * s, y * s, (x + wide) * s, (y + high) * s)
+        corners = (x * s, y * s, (x + width) * s, (y + height) * s)
         self.sheet.rounded_rectangle(corners, radius=10 * s, fill=_PANEL)
 
     def text(
         self,
         x: float,
         y: float,
-        words: str,
+        text: str,
         size: float,
         colour: tuple[int, int, int] = _TEXT,
         anchor: str = "ls",
     ) -> None:
         font = _font(max(8, round(size * self.scale)))
-        self.sheet.text((x * self.scale, y * self.scale), words, colour, font, anchor)
+        self.sheet.text((x * self.scale, y * self.scale), text, colour, font, anchor)
 
 
 @lru_cache(maxsize=16)
@@ -101,16 +102,16 @@ def _font(size: int) -> ImageFont.ImageFont | ImageFont.FreeTypeFont:
     return ImageFont.load_default(size)
 
 
-def _panel(pen: _Pen, caption: Caption) -> None:
-    """Top left: what is driven, the command in words, and the table of figures."""
+def _draw_panel(pen: _Pen, caption: Caption) -> None:
+    """Top left: the robot, the command in words, and the table of figures."""
     left, top, line = 16, 16, 24
-    table = 116 if any(row.command is not None for row in caption.rows) else 92
-    pen.box(left, top, 318, table + line * len(caption.rows))
+    commanded = any(row.command is not None for row in caption.rows)
+    pen.box(left, top, 318, (116 if commanded else 92) + line * len(caption.rows))
     pen.text(left + 16, top + 30, caption.title, 19)
     pen.text(left + 302, top + 30, caption.subtitle, 15, _FAINT, "rs")
     pen.text(left + 16, top + 64, caption.headline, 21)
     y = top + 92
-    if any(row.command is not None for row in caption.rows):
+    if commanded:
         pen.text(left + 172, y, "command", 15, COMMAND_COLOUR, "rs")
         pen.text(left + 250, y, "actual", 15, MEASURED_COLOUR, "rs")
         y += line
@@ -123,44 +124,44 @@ def _panel(pen: _Pen, caption: Caption) -> None:
         y += line
 
 
-def _corner(pen: _Pen, caption: Caption) -> None:
+def _draw_corner(pen: _Pen, caption: Caption) -> None:
     """Top right: the time and the falls."""
-    wide, high = 150, 40 + (22 if caption.falls is not None else 0) + (26 if caption.alarm else 0)
-    left = pen.width - wide - 16
-    pen.box(left, 16, wide, high)
-    pen.text(left + wide - 14, 44, caption.clock, 21, anchor="rs")
+    width, height = 150, 40 + 22 * (caption.falls is not None) + 26 * bool(caption.alarm)
+    left = pen.width - width - 16
+    pen.box(left, 16, width, height)
+    pen.text(left + width - 14, 44, caption.clock, 21, anchor="rs")
     if caption.falls is None:
         return
-    fallen = f"{caption.falls} fall{'' if caption.falls == 1 else 's'}"
-    pen.text(left + wide - 14, 67, fallen, 16, _ALARM if caption.falls else _FAINT, "rs")
+    falls = f"{caption.falls} fall{'' if caption.falls == 1 else 's'}"
+    pen.text(left + width - 14, 67, falls, 16, _ALARM if caption.falls else _FAINT, "rs")
     if caption.alarm:
-        pen.text(left + wide - 14, 93, caption.alarm, 16, _ALARM, "rs")
+        pen.text(left + width - 14, 93, caption.alarm, 16, _ALARM, "rs")
 
 
 def _signed(value: float) -> str:
     """0.50, -0.50; never -0.00."""
-    return f"{value + 0.0 if abs(value) >= 0.005 else 0.0:.2f}"
+    return f"{value if abs(value) >= 0.005 else 0.0:.2f}"
 
 
 def _draw_dial(dial: Dial, size: int) -> Image.Image:
-    """A picture of size x size pixels, drawn four times as large and shrunk: Pillow's lines have
-    hard edges."""
+    """The dial, size x size pixels, drawn four times as large and shrunk: Pillow's lines have hard
+    edges."""
     large = 4 * size
     sheet = Image.new("RGBA", (large, large), (0, 0, 0, 0))
     pen = ImageDraw.Draw(sheet)
     pen.ellipse((0, 0, large - 1, large - 1), fill=_PANEL)
-    rim = 0.36 * large
-    box = (large / 2 - rim, large / 2 - rim, large / 2 + rim, large / 2 + rim)
+    radius = 0.36 * large
+    box = (large / 2 - radius, large / 2 - radius, large / 2 + radius, large / 2 + radius)
     pen.ellipse(box, outline=(*_FAINT, 90), width=max(1, large // 160))
-    _motion(pen, dial.command, dial.full, large, COMMAND_COLOUR, 0.040, 0.46)
-    _motion(pen, dial.measured, dial.full, large, MEASURED_COLOUR, 0.020, 0.415)
+    _draw_motion(pen, dial.command, dial.rim, large, COMMAND_COLOUR, 0.040, 0.46)
+    _draw_motion(pen, dial.measured, dial.rim, large, MEASURED_COLOUR, 0.020, 0.415)
     return sheet.resize((size, size), Image.Resampling.LANCZOS)
 
 
-def _motion(
+def _draw_motion(
     pen: ImageDraw.ImageDraw,
     motion: Motion,
-    full: float,
+    rim: float,
     large: int,
     colour: tuple[int, int, int],
     width: float,
@@ -168,16 +169,16 @@ def _motion(
 ) -> None:
     """An arrow for the velocity, and along the rim an arc for the yaw rate: 60 degrees a rad/s.
 
-    width and ring are shares of the dial's size: of the arrow's shaft, and the arc's radius.
+    width (of the arrow's shaft) and ring (radius of the arc) are fractions of the dial's size.
     """
-    middle, reach = np.full(2, large / 2), 0.36 * large / full
-    way = np.array([-motion.left, -motion.forward]) * reach
-    length = float(np.linalg.norm(way))
+    middle, reach = np.full(2, large / 2), 0.36 * large / rim
+    arrow = np.array([-motion.left, -motion.forward]) * reach
+    length = float(np.linalg.norm(arrow))
     if length > 0.02 * large:
-        along = way / length
+        along = arrow / length
         across, half = np.array([-along[1], along[0]]), width * large
         head = min(2.8 * half, length)
-        neck, tip = middle + along * (length - head), middle + along * length
+        neck, tip = middle + along * (length - head), middle + arrow
         shaft = [middle + across * half / 2, neck + across * half / 2]
         back = [neck - across * half / 2, middle - across * half / 2]
         point = [neck + across * 1.4 * half, tip, neck - across * 1.4 * half]

@@ -1,4 +1,4 @@
-"""A film's schedule: which command a robot follows when."""
+"""The commands of a film: which one the robot follows when."""
 
 from __future__ import annotations
 
@@ -12,57 +12,55 @@ from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
 Command = tuple[float, float, float]
 """Forward and leftward velocity, m/s, and yaw rate, rad/s, in the base frame."""
 
-SHOW: tuple[tuple[Command, float], ...] = (
+DEMO: tuple[tuple[Command, float], ...] = (
     ((0.8, 0.0, 0.0), 0.25),
     ((0.4, 0.0, 0.8), 0.23),
     ((0.0, 0.3, 0.0), 0.19),
     ((-0.5, 0.0, 0.0), 0.19),
     ((0.0, 0.0, 0.0), 0.14),
 )
-"""What a robot shows when nothing else is asked: commands, and their shares of the time."""
+"""The commands of a film by default, each with its share of the time."""
 
 
-class Leg(NamedTuple):
-    """One part of a schedule."""
+class Segment(NamedTuple):
+    """A command that is held for a while."""
 
     command: Command
     steps: int  # control steps
 
-    @property
-    def words(self) -> str:
-        """The command in words."""
-        return describe(self.command)
-
 
 def make_schedule(
     commands: Sequence[Command], trained: JoystickConfig, seconds: float, control_dt: float
-) -> list[Leg]:
+) -> list[Segment]:
     """Commands one after the other.
 
     Args:
-      commands: share the time equally; where there are none, `SHOW` is followed, cut to the
+      commands: share the time equally; where there are none, those of `DEMO`, clipped to the
         ranges that the policy was trained for.
-      trained: of the run.
+      trained: settings of the run.
       seconds, control_dt: the whole time and a control step, s.
     """
-    if commands:
-        shares = [(command, 1.0 / len(commands)) for command in commands]
-    else:
-        shares = [(_within(command, trained), share) for command, share in SHOW]
+    shares = [(command, 1.0 / len(commands)) for command in commands]
+    shares = shares or [(_clipped(command, trained), share) for command, share in DEMO]
     total = max(1, round(seconds / control_dt))
     ends = np.round(np.cumsum([share for _, share in shares]) * total).astype(int)
-    starts = np.concatenate([[0], ends[:-1]])
+    lengths = np.diff(ends, prepend=0)
     return [
-        Leg(command, int(end - start))
-        for (command, _), start, end in zip(shares, starts, ends, strict=True)
-        if end > start
+        Segment(command, int(steps))
+        for (command, _), steps in zip(shares, lengths, strict=True)
+        if steps
     ]
 
 
-def command_table(legs: Sequence[Leg]) -> np.ndarray:
+def command_table(segments: Sequence[Segment]) -> np.ndarray:
     """[T, 1, 3] float32, for `drive`."""
-    rows = [np.tile(np.array(leg.command, np.float32), (leg.steps, 1)) for leg in legs]
+    rows = [np.tile(np.array(command, np.float32), (steps, 1)) for command, steps in segments]
     return np.concatenate(rows)[:, None, :]
+
+
+def descriptions(segments: Sequence[Segment]) -> list[str]:
+    """The command of each of the T control steps in words."""
+    return [text for s in segments for text in [describe(s.command)] * s.steps]
 
 
 def describe(command: Command) -> str:
@@ -73,13 +71,13 @@ def describe(command: Command) -> str:
         moves.append("forward" if vx > 0 else "backward")
     if abs(vy) >= 0.05:
         moves.append("left" if vy > 0 else "right")
-    words = [f"walk {' and '.join(moves)}"] if moves else []
+    parts = [f"walk {' and '.join(moves)}"] if moves else []
     if abs(yaw_rate) >= 0.05:
-        words.append("turn left" if yaw_rate > 0 else "turn right")
-    return ", ".join(words) or "stand"
+        parts.append("turn left" if yaw_rate > 0 else "turn right")
+    return ", ".join(parts) or "stand"
 
 
-def _within(command: Command, trained: JoystickConfig) -> Command:
+def _clipped(command: Command, trained: JoystickConfig) -> Command:
     ranges = (trained.vx, trained.vy, trained.yaw_rate)
     vx, vy, yaw = (float(np.clip(x, *r)) for x, r in zip(command, ranges, strict=True))
     return vx, vy, yaw

@@ -9,8 +9,8 @@ import numpy as np
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.evaluation.drive import Policy, drive
-from jaxrl_hw.evaluation.recording import Recording
 from jaxrl_hw.evaluation.scoring import commands_for, means, walking_rows
+from jaxrl_hw.evaluation.trajectory import Trajectory
 from jaxrl_hw.evaluation.worlds import CALM, Conditions
 
 FRICTION = (0.4, 1.2)
@@ -28,7 +28,7 @@ class Case(NamedTuple):
 
 
 def robust_cases(legs: int) -> tuple[Case, ...]:
-    """The suite for a robot of so many legs."""
+    """The suite for a robot with this number of legs."""
     mass = TORSO_MASS if legs < 4 else QUADRUPED_TORSO_MASS
     everything = Conditions(1.0, FRICTION, mass, DELAY_S)
     pushed = [Case(f"pushes {v} m/s", Conditions(push_speed=v), 3) for v in (0.5, 1.0, 1.5)]
@@ -46,8 +46,8 @@ def robust_cases(legs: int) -> tuple[Case, ...]:
 
 def drive_suite(
     config: Config, policy: Policy, seconds: float = 10.0, seed: int = 0
-) -> list[tuple[Case, Recording]]:
-    """Drive a walking policy through every case, all robots side by side.
+) -> list[tuple[Case, Trajectory]]:
+    """Drive a walking policy through every case.
 
     Args:
       config: of the run that trained the policy.
@@ -58,23 +58,25 @@ def drive_suite(
     robot = get_robot(config.robot)
     commands, cases = commands_for(robot), robust_cases(len(robot.feet))
     sizes = [case.repeats * len(commands) for case in cases]
-    told = np.concatenate([np.tile(commands, (case.repeats, 1)) for case in cases])
-    worlds = [case.conditions for case, n in zip(cases, sizes, strict=True) for _ in range(n)]
-    seen = drive(config, policy, told, seconds, seed, worlds)
+    table = np.concatenate([np.tile(commands, (case.repeats, 1)) for case in cases])
+    conditions = [case.conditions for case, n in zip(cases, sizes, strict=True) for _ in range(n)]
+    trajectory = drive(config, policy, table, seconds, seed, conditions)
     ends = np.cumsum(sizes)
-    parts = [slice(end - n, end) for n, end in zip(sizes, ends, strict=True)]
-    return [(case, seen.columns(part)) for case, part in zip(cases, parts, strict=True)]
+    return [
+        (case, trajectory.of_robots(slice(end - n, end)))
+        for case, n, end in zip(cases, sizes, ends, strict=True)
+    ]
 
 
-def case_row(case: Case, seen: Recording) -> dict[str, Any]:
+def case_row(case: Case, trajectory: Trajectory) -> dict[str, Any]:
     """A case's figures: name, velocity_error (m/s), yaw_error (rad/s), falls (robots that fell at
     least once), trials (robots), power (W)."""
-    mean = means(walking_rows(seen))
+    mean = means(walking_rows(trajectory))
     return {
         "name": case.name,
         "velocity_error": mean["velocity_error"],
         "yaw_error": mean["yaw_error"],
-        "falls": int((seen.falls > 0).sum()),
-        "trials": len(seen.falls),
+        "falls": int((trajectory.falls > 0).sum()),
+        "trials": len(trajectory.falls),
         "power": mean["power"],
     }

@@ -1,12 +1,11 @@
-"""A recording as a film: MuJoCo draws off screen, Pillow writes on it, ffmpeg packs it."""
+"""Frames and films: MuJoCo renders off screen, imageio-ffmpeg encodes."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
 import os
-import subprocess
-import tempfile
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
@@ -17,13 +16,30 @@ import mujoco
 import numpy as np
 
 from jaxrl_hw.errors import RunError
+from jaxrl_hw.loggers import formats
+
+_MP4: dict[str, Any] = {
+    "codec": "libx264",
+    "output_params": ["-crf", "20", "-movflags", "+faststart"],
+}
+_GIF: dict[str, Any] = {  # 12.5 frames a second and one palette for all: a tenth of the size
+    "codec": "gif",
+    "pix_fmt_out": "pal8",
+    "output_params": [
+        "-filter_complex",
+        "[0:v] fps=12.5,split [a][b]; [a] palettegen=max_colors=128 [p]; "
+        "[b][p] paletteuse=dither=bayer:bayer_scale=4",
+    ],
+}
 
 
-class Film:
-    """Draws poses of one model, off screen. Use it as a context manager.
+class Renderer:
+    """Renders poses of one model off screen. Use it as a context manager.
 
-    model: with everything that is to be seen.
-    size: width and height of the pictures, pixels.
+    mujoco.Renderer takes the OpenGL that was chosen when mujoco was imported; this one takes any.
+
+    model: with the geoms that are to be seen.
+    size: width and height, pixels.
     backend: from `opengl.choose_backend`.
     camera: name of a camera of the model.
     """
@@ -47,7 +63,7 @@ class Film:
         self._camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
         self._camera.fixedcamid = model.camera(camera).id
 
-    def __enter__(self) -> Film:
+    def __enter__(self) -> Renderer:
         return self
 
     def __exit__(
@@ -60,7 +76,7 @@ class Film:
         self._gl.free()
 
     def frame(self, qpos: np.ndarray) -> np.ndarray:
-        """One picture [height, width, 3] uint8 of a pose [nq]."""
+        """The picture [height, width, 3] uint8 of a pose [nq]."""
         self.data.qpos[:] = qpos
         mujoco.mj_fwdPosition(self.model, self.data)
         everything = mujoco.mjtCatBit.mjCAT_ALL.value
@@ -76,64 +92,72 @@ class Film:
 
 def write_film(
     path: Path,
-    pictures: Iterable[np.ndarray],
+    frames: Iterable[np.ndarray],
     size: tuple[int, int],
     fps: float,
-    done: Callable[[int], None] = lambda count: None,
+    on_frame: Callable[[int], None] = lambda count: None,
 ) -> None:
-    """Pack pictures into an H.264 MP4 that browsers play, or a GIF, by the path's ending.
+    """Encode frames as an H.264 MP4 that browsers play, or as a GIF, by the path's suffix.
 
     Args:
-      path: .mp4 or .gif; replaced in one step when the film is whole.
-      pictures: [height, width, 3] uint8 each.
+      path: .mp4 or .gif; replaced in one step when the film is complete.
+      frames: [height, width, 3] uint8 each.
       size: width and height; even numbers for an MP4.
-      fps: pictures per second.
-      done: told the number of pictures after each.
+      fps: frames per second.
+      on_frame: called with the number of frames after each.
 
     Raises:
       RunError: ffmpeg or the disk fails.
     """
-    part = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    partial = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
-        _encode(part, pictures, size, fps, done)
-        os.replace(part, path)
+        count = _encode(partial, frames, size, fps, on_frame)
+        _check_complete(partial, count / fps)
+        os.replace(partial, path)
     except OSError as error:
-        raise RunError(f"cannot write {path}: {error.strerror or error}") from error
+        reason = error.strerror or str(error).splitlines()[0]
+        free = formats.size(shutil.disk_usage(path.parent).free)
+        raise RunError(f"cannot write {path}: {reason} ({free} free on its disk)") from error
     finally:
-        part.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
 
 
 def _encode(
     path: Path,
-    pictures: Iterable[np.ndarray],
+    frames: Iterable[np.ndarray],
     size: tuple[int, int],
     fps: float,
-    done: Callable[[int], None],
-) -> None:
-    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-v", "error", "-f", "rawvideo"]
-    command += ["-pix_fmt", "rgb24", "-s", f"{size[0]}x{size[1]}", "-r", f"{fps:g}", "-i", "-"]
-    command += [*(_GIF if path.suffix == ".gif" else _MP4), str(path)]
-    with tempfile.TemporaryFile() as said:
-        ffmpeg = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=said)
-        try:
-            assert ffmpeg.stdin is not None  # it is a pipe
-            with contextlib.suppress(BrokenPipeError):  # its own words, below, say more
-                for count, picture in enumerate(pictures, 1):
-                    ffmpeg.stdin.write(np.ascontiguousarray(picture).data)
-                    done(count)
-                ffmpeg.stdin.close()
-            code = ffmpeg.wait()
-        finally:
-            ffmpeg.kill()
-        if code:
-            said.seek(0)
-            lines = said.read().decode(errors="replace").strip().splitlines()
-            raise RunError(f"ffmpeg could not write the film: {lines[-1] if lines else code}")
+    on_frame: Callable[[int], None],
+) -> int:
+    """The number of frames. Raises OSError where ffmpeg ends early."""
+    # By default ffmpeg is started through fork(), which can deadlock under JAX's threads.
+    os.environ.setdefault("IMAGEIO_FFMPEG_NO_PREVENT_SIGINT", "1")
+    writer = imageio_ffmpeg.write_frames(
+        str(path),
+        size,
+        fps=fps,
+        quality=None,
+        macro_block_size=1,  # by default ffmpeg would resize to multiples of 16
+        ffmpeg_log_level="quiet",
+        **(_GIF if path.suffix == ".gif" else _MP4),
+    )
+    count = 0
+    with contextlib.closing(writer):
+        writer.send(None)
+        for count, frame in enumerate(frames, 1):
+            writer.send(np.ascontiguousarray(frame))
+            on_frame(count)
+    return count
 
 
-_MP4 = ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "20", "-movflags", "+faststart"]
-_GIF = [  # 12.5 pictures a second and one palette for all: a tenth of the size
-    "-filter_complex",
-    "[0:v] fps=12.5,split [a][b]; [a] palettegen=max_colors=128 [p]; "
-    "[b][p] paletteuse=dither=bayer:bayer_scale=4",
-]
+def _check_complete(path: Path, seconds: float) -> None:
+    """Read the film back: `write_frames` does not say whether ffmpeg has succeeded.
+
+    Raises OSError where the film is damaged or shorter.
+    """
+    with contextlib.suppress(RuntimeError):
+        _, found = imageio_ffmpeg.count_frames_and_secs(path)
+        cut = path.suffix == ".gif" and not path.read_bytes().endswith(b";")
+        if found >= seconds - 0.1 and not cut:
+            return
+    raise OSError("ffmpeg has not written all of it")

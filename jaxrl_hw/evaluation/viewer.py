@@ -13,41 +13,40 @@ import numpy as np
 from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.evaluation.drive import make_driver
-from jaxrl_hw.evaluation.schedule import Command, command_table, make_schedule
-from jaxrl_hw.evaluation.trained import Trained
+from jaxrl_hw.evaluation.schedule import Command, command_table, descriptions, make_schedule
+from jaxrl_hw.evaluation.trajectory import TrainedPolicy
 from jaxrl_hw.evaluation.worlds import CALM
 
 
 def view_run(
-    run: Trained,
+    run: TrainedPolicy,
     commands: Sequence[Command] = (),
     seconds: float = 12.0,
     seed: int = 0,
     launch: Callable[[Any, Any], Any] | None = None,
 ) -> int:
-    """Drive a run's policy in a window, its schedule over and over, until the window is closed.
+    """Drive a policy in a window until it is closed, repeating the schedule of commands.
 
     Args:
       run: from `fit`, `load_run` or `open_trained`.
-      commands: share the time of one round; none for `schedule.SHOW`.
+      commands: share the time of one round; none for `schedule.DEMO`.
       seconds: length of one round.
       seed: of the start.
       launch: opens a window for a model and its data; MuJoCo's passive viewer by default.
 
     Returns:
-      How many control steps were shown.
+      The number of control steps shown.
 
     Raises:
       RunError: no window can be opened.
     """
     robot = get_robot(run.config.robot)
     driver = make_driver(run.config, num_envs=1)
-    legs = make_schedule(commands, run.config.joystick, seconds, driver.control_dt)
-    table = command_table(legs)
-    words = [leg.words for leg in legs for _ in range(leg.steps)]
+    segments = make_schedule(commands, run.config.joystick, seconds, driver.control_dt)
+    table, texts = command_table(segments), descriptions(segments)
     model = robot.load(driver.timestep)
     data = mujoco.MjData(model)
-    state, step = driver.reset(seed, table[0], CALM), 0
+    state, shown = driver.reset(seed, table[0], CALM), 0
     with (launch or _launch)(model, data) as window:
         if robot.base:
             window.cam.type = mujoco.mjtCamera.mjCAMERA_TRACKING
@@ -55,20 +54,20 @@ def view_run(
             window.cam.distance = 3.0
         due = time.monotonic()
         while window.is_running():
-            now = step % len(table)
+            now = shown % len(table)
             action = run.policy(state.envs.obs.policy)
-            state, moment = driver.step(state, action, table[now])
+            state, step = driver.step(state, action, table[now])
             with window.lock():
-                data.qpos[:] = np.asarray(moment.qpos)[0]
-                data.time = step * driver.control_dt
+                data.qpos[:] = np.asarray(step.qpos)[0]
+                data.time = shown * driver.control_dt
                 mujoco.mj_fwdPosition(model, data)
-            _caption(window, words[now] if robot.base else robot.name)
+            _show_text(window, texts[now] if robot.base else robot.name)
             window.sync()
-            step += 1
-            # a slow machine shows slow motion, it does not skip
+            shown += 1
+            # a slow machine shows slow motion: it does not skip
             due = max(due + driver.control_dt, time.monotonic() - driver.control_dt)
             time.sleep(max(0.0, due - time.monotonic()))
-    return step
+    return shown
 
 
 def _launch(model: Any, data: Any) -> Any:
@@ -81,7 +80,7 @@ def _launch(model: Any, data: Any) -> Any:
         raise RunError(f"cannot open a window: {error}{hint}") from error
 
 
-def _caption(window: Any, words: str) -> None:
+def _show_text(window: Any, text: str) -> None:
     if hasattr(window, "set_texts"):
         font, place = mujoco.mjtFontScale.mjFONTSCALE_150, mujoco.mjtGridPos.mjGRID_TOPLEFT
-        window.set_texts((font, place, words, ""))
+        window.set_texts((font, place, text, ""))

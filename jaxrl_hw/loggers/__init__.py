@@ -1,1 +1,1 @@
-"""What a run tells: the console's live line, metrics.jsonl and TensorBoard files."""
+"""What a run reports: the console's live line, metrics.jsonl and TensorBoard files."""

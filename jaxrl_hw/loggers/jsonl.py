@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
+import math
 import os
-import tempfile
-from collections.abc import Mapping
+import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from jaxrl_hw.errors import RunError, UserError
-from jaxrl_hw.loggers.notice import Warn, log_warning
-from jaxrl_hw.loggers.plain import plain
+
+Warn = Callable[[str], None]
+log_warning: Warn = logging.getLogger("jaxrl_hw").warning
 
 
 class MetricsLog:
-    """Appends rows to a file. A disk that refuses is a warning, and the rows wait for it."""
+    """Appends rows to a file. Where the disk is full it warns once; the rows wait in memory."""
 
     def __init__(self, path: str | os.PathLike[str], warn: Warn = log_warning) -> None:
         self.path = Path(path)
@@ -25,21 +28,24 @@ class MetricsLog:
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Write one row and hand it to the operating system. Never raises for a full disk."""
-        self._waiting.append(json.dumps(plain(row), ensure_ascii=False).encode() + b"\n")
+        self._waiting.append(json.dumps(jsonable(row), ensure_ascii=False).encode() + b"\n")
         try:
             self._write(b"".join(self._waiting))
         except OSError as error:
             if len(self._waiting) == 1:
                 reason = error.strerror or str(error)
-                self._warn(f"{self.path} cannot be written ({reason}); its rows wait in memory")
+                self._warn(f"cannot write {self.path} ({reason}); its rows wait in memory")
             return
         self._waiting.clear()
 
     def truncate_after(self, iteration: int) -> int:
         """Drop rows of later iterations and a half-written last line; the number of rows dropped.
 
-        A run that continues from a checkpoint writes those iterations again. Raises UserError where
-        a line in the middle is malformed, RunError where the file cannot be written.
+        A run that continues from a checkpoint writes those iterations again.
+
+        Raises:
+          UserError: a line in the middle is malformed.
+          RunError: the file cannot be written.
         """
         if not self.path.exists():
             return 0
@@ -67,18 +73,18 @@ class MetricsLog:
 
 
 def read_rows(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """All rows, oldest first; a last line without its line break, cut by a crash, is left out.
+    """All rows, oldest first; without a last line that a crash has cut.
 
-    Raises UserError where there is no file, or naming file and line where one is malformed.
+    Raises:
+      UserError: there is no file, or a line is malformed (names file and line).
     """
     path = Path(path)
     try:
         data = path.read_bytes()
     except OSError as error:
         raise UserError(f"no metrics in {path}: {error.strerror or error}") from error
-    lines = data.split(b"\n")
     rows = []
-    for number, line in enumerate(lines[:-1], start=1):
+    for number, line in enumerate(data.split(b"\n")[:-1], start=1):
         try:
             row = json.loads(line)
         except ValueError:
@@ -101,17 +107,28 @@ def read_columns(path: str | os.PathLike[str]) -> dict[str, list[Any]]:
     return {name: [row.get(name) for row in rows] for name in names}
 
 
+def jsonable(value: Any) -> Any:
+    """A JSON value: NumPy and JAX scalars become Python numbers, non-finite floats None."""
+    if isinstance(value, Mapping):
+        return {str(key): jsonable(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [jsonable(entry) for entry in value]
+    if not isinstance(value, (bool, int, float, str)) and hasattr(value, "tolist"):
+        return jsonable(value.tolist())  # a NumPy or JAX array or scalar
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return value
+
+
 def _replace(path: Path, text: str) -> None:
-    temporary = ""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        with temporary.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, path.stat().st_mode & 0o777)
+        shutil.copymode(path, temporary)
         os.replace(temporary, path)
     except OSError as error:
-        if temporary and os.path.exists(temporary):
-            os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
         raise RunError(f"cannot write {path}: {error.strerror or error}") from error

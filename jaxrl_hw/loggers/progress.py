@@ -1,131 +1,109 @@
-"""A run's progress: what is known of it, and how it is drawn."""
+"""The progress of a run: a rich progress display for terminals, one plain line for pipes."""
 
 from __future__ import annotations
 
-import time
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.progress_bar import ProgressBar
-from rich.segment import Segment
+from rich.columns import Columns
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.table import Column
 from rich.text import Text
 
 from jaxrl_hw.loggers import formats
-from jaxrl_hw.loggers.plain import plain
+from jaxrl_hw.loggers.jsonl import jsonable
 
-_RECENT = 20
-_GAP = "  "
+_PACE_S = 60.0
+"""The pace is that of the last minute, or of the last iteration where one takes longer."""
+_BAR_FROM = 80
+"""Columns; a narrower terminal has no room for a bar beside the counts."""
+_FACTS = (
+    ("episode_return", "return {}", formats.figure),
+    ("episode_length", "length {}", formats.figure),
+    ("tracking_error", "error {}", formats.figure),
+    ("env_steps_per_s", "{} steps/s", formats.count),
+    ("iterations_per_min", "{} it/min", formats.figure),
+    ("memory_bytes", "{}", formats.size),
+)
 
 
-class Progress:
-    """The latest row, and the pace of the recent ones.
+class RunProgress(Progress):
+    """The iterations of a run as a task of rich's Progress.
 
-    Rows hold the keys of metrics.jsonl, `goal` (iterations), and where there is one
-    `tracking_error`.
+    console: its width decides whether there is a bar.
+    clock: seconds that never go back.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._started = clock()
+    def __init__(self, console: Console, clock: Callable[[], float]) -> None:
         self._row: dict[str, Any] = {}
-        self._recent: deque[tuple[float, int]] = deque(maxlen=_RECENT)
-
-    def update(self, row: Mapping[str, Any]) -> None:
-        """Take in the row of an iteration that was just completed."""
-        self._row = {name: plain(value) for name, value in row.items()}
-        self._recent.append((self._clock(), self.iteration))
+        self._row_at = clock()
+        self._wide = console.width >= _BAR_FROM
+        head = TextColumn("[bold]{task.description}")
+        bar = (head, BarColumn(), TextColumn("{task.percentage:3.0f}%"), _Clock(self))
+        super().__init__(
+            *(bar if self._wide else (head,)),
+            console=console,
+            speed_estimate_period=_PACE_S,
+            get_time=clock,
+        )
+        self.add_task("", total=None)
+        (self._run,) = self.tasks
 
     @property
-    def iteration(self) -> int:
-        """Iterations done, 0 before the first row."""
-        return int(self._row.get("iteration") or 0)
+    def finished(self) -> bool:
+        """Whether the goal is reached."""
+        return self._run.finished
 
-    @property
-    def goal(self) -> int | None:
-        """Iterations wanted, None if not told."""
-        return self._row.get("goal")
+    def advance_to(self, row: Mapping[str, Any]) -> None:
+        """Take the row of a completed iteration.
 
-    def elapsed(self) -> float:
-        """Seconds since this session began."""
-        return self._clock() - self._started
-
-    def remaining(self) -> float | None:
-        """Seconds to the goal at the recent pace, counting down between rows; None if unknown."""
-        if self.goal is None or not self._recent:
-            return None
-        (first_s, first), (last_s, last) = self._recent[0], self._recent[-1]
-        if last > first:
-            per_iteration = (last_s - first_s) / (last - first)
-        elif self._row.get("iterations_per_min"):
-            per_iteration = 60.0 / self._row["iterations_per_min"]
-        else:
-            return None
-        left = (self.goal - last) * per_iteration
-        return max(0.0, left - (self._clock() - last_s))
-
-    def head(self) -> str:
-        """`iteration 1,234/5,000`"""
-        goal = f"/{formats.count(self.goal)}" if self.goal is not None else ""
-        return f"iteration {formats.count(self.iteration)}{goal}"
-
-    def clocks(self) -> str:
-        """`after 3m 20s, 12m 05s left`"""
-        left = self.remaining()
-        done = self.goal is not None and self.iteration >= self.goal
-        ahead = f", {formats.duration(left)} left" if left is not None and not done else ""
-        return f"after {formats.duration(self.elapsed())}{ahead}"
-
-    def facts(self) -> list[str]:
-        """What the row says, most wanted first."""
-        row = self._row
-        texts = [
-            ("episode_return", "return {}", formats.figure),
-            ("episode_length", "length {}", formats.figure),
-            ("tracking_error", "error {}", formats.figure),
-            ("env_steps_per_s", "{} steps/s", formats.count),
-            ("iterations_per_min", "{} it/min", formats.figure),
-            ("memory_bytes", "{}", formats.size),
-        ]
-        return [text.format(show(row[name])) for name, text, show in texts if name in row]
+        row: the keys of metrics.jsonl, `goal` (iterations or None) and, for a walking robot,
+            `tracking_error`.
+        """
+        self._row, self._row_at = jsonable(row), self.get_time()
+        iteration, goal = int(self._row.get("iteration") or 0), self._row.get("goal")
+        of_goal = "" if goal is None else f"/{formats.count(goal)}"
+        text = f"iteration {formats.count(iteration)}{of_goal}"
+        self.update(self._run.id, completed=iteration, total=goal, description=text)
 
     def line(self) -> str:
-        """Everything in one line, for pipes and files."""
-        return "  ".join([self.head(), *self.facts(), self.clocks()])
+        """Everything in one line."""
+        return "  ".join([self._run.description, *self._facts(), self.clock()])
+
+    def clock(self) -> str:
+        """`after 3m 20s, 12m 05s left`"""
+        left = None if self.finished else self._remaining()
+        ahead = "" if left is None else f", {formats.duration(left)} left"
+        return f"after {formats.duration(self._run.elapsed)}{ahead}"
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """The bar, and under it the facts in as many columns as fit."""
+        yield self.make_tasks_table(self.tasks)
+        if self._row:
+            facts = self._facts() + ([] if self._wide else [self.clock()])
+            yield Padding(Columns(facts, padding=(0, 2)), (0, 0, 0, 2))
+
+    def _facts(self) -> list[str]:
+        """The figures of the row, the most important first."""
+        row = self._row
+        return [text.format(show(row[name])) for name, text, show in _FACTS if name in row]
+
+    def _remaining(self) -> float | None:
+        """Seconds to the goal at the recent pace, counting down between rows; None if unknown."""
+        speed = self._run.speed or (self._row.get("iterations_per_min") or 0.0) / 60.0
+        if self._run.remaining is None or not speed:
+            return None
+        return max(0.0, self._run.remaining / speed - (self.get_time() - self._row_at))
 
 
-class LiveView:
-    """Draws a Progress over as many lines as the width demands: a bar, then the facts."""
+class _Clock(ProgressColumn):
+    """Elapsed and remaining time, as in a plain line."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: RunProgress) -> None:
+        super().__init__(Column(no_wrap=True))
         self._progress = progress
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width = options.max_width - 1  # the last column makes some terminals break the line
-        progress = self._progress
-        head, clocks = progress.head(), progress.clocks()
-        done = progress.iteration / progress.goal if progress.goal else 0.0
-        percent = f" {min(100, int(100 * done)):3d}%"
-        room = width - len(head) - len(clocks) - len(percent) - 4
-        yield Text(f"{head}  ", style="bold", end="")
-        if progress.goal and room >= 8:
-            bar = ProgressBar(total=1.0, completed=min(1.0, done), width=min(room, 50))
-            yield from (s for s in console.render(bar, options) if s.text != "\n")
-            yield Text(percent, end="")
-            yield Text("  ", end="")
-        yield Text(clocks, no_wrap=True, overflow="crop", end="")
-        for line in pack(progress.facts(), width - 2):
-            yield Segment.line()
-            yield Text(f"  {line}", no_wrap=True, overflow="crop", end="")
-
-
-def pack(parts: list[str], width: int) -> list[str]:
-    """Join parts into as few lines of `width` characters as they fit."""
-    lines: list[str] = []
-    for part in parts:
-        if lines and len(lines[-1]) + len(_GAP) + len(part) <= width:
-            lines[-1] += _GAP + part
-        else:
-            lines.append(part)
-    return lines
+    def render(self, task: Task) -> Text:
+        return Text(self._progress.clock())

@@ -1,7 +1,7 @@
 """TensorBoard files, one step per iteration.
 
-tensorboardX's SummaryWriter hands events to a thread through a bounded queue; on a full disk that
-thread dies and the run then waits for it for ever. Its EventsWriter, used here, writes in place.
+tensorboardX's SummaryWriter hands events to a thread through a bounded queue. On a full disk that
+thread dies and the run waits for it forever. Its EventsWriter, used here, writes in place.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jaxrl_hw.loggers.notice import Warn, log_warning
-from jaxrl_hw.loggers.plain import plain
+from jaxrl_hw.loggers.jsonl import Warn, jsonable, log_warning
 
 _FLUSH_S = 30.0
 
 
 class TensorBoardLog:
-    """Scalars by name. What fails is told once to `warn`, then nothing more is written.
+    """Scalars by name. The first failure is one call of `warn`; then nothing more is written.
 
-    purge_step: the first iteration that will be written, on resume: TensorBoard then forgets what
-        earlier sessions wrote from there on.
+    purge_step: of a resumed run, the first iteration that will be written: TensorBoard then drops
+        what earlier sessions wrote from there on.
     """
 
     def __init__(
@@ -41,7 +40,7 @@ class TensorBoardLog:
         self._flushed_at = 0.0
 
     def append(self, iteration: int, row: Mapping[str, Any]) -> None:
-        """Write the numbers of a row; what is not a number is left out. Never raises."""
+        """Write the numbers of a row and skip everything else. Never raises."""
         if self._enabled:
             self._guarded(lambda: self._write(iteration, row))
 
@@ -69,13 +68,12 @@ class TensorBoardLog:
             self._writer = self._open()
             if self._purge_step is not None:
                 start = SessionLog(status=SessionLog.START)
-                step = self._purge_step
-                self._writer.write_event(Event(wall_time=now, step=step, session_log=start))
-        numbers = {name: plain(value) for name, value in row.items() if name != "iteration"}
+                event = Event(wall_time=now, step=self._purge_step, session_log=start)
+                self._writer.write_event(event)
         values = [
             Summary.Value(tag=name, simple_value=float(value))
-            for name, value in numbers.items()
-            if isinstance(value, (int, float))
+            for name, value in jsonable(row).items()
+            if name != "iteration" and isinstance(value, (int, float))
         ]
         event = Event(wall_time=now, step=int(iteration), summary=Summary(value=values))
         self._writer.write_event(event)

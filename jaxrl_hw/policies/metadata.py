@@ -15,7 +15,7 @@ from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.robots import RobotSpec, get_robot
 from jaxrl_hw.envs.tasks.joystick import observations
 from jaxrl_hw.envs.tasks.joystick.layout import legged_layout
-from jaxrl_hw.loggers.plain import plain
+from jaxrl_hw.loggers.jsonl import jsonable
 from jaxrl_hw.policies.portable import FORMAT
 
 _PERSONAL: dict[str, Any] = {"run_dir": "", "resume": "auto", "time_limit": "", "init_from": ""}
@@ -60,7 +60,7 @@ def describe(config: Config, iteration: int, env_steps: int) -> dict[str, Any]:
         meta |= _walking(config, robot, model)
     versions = package_versions() | {"jaxrl_hw": __version__}
     meta |= {"versions": versions, "config": validation.to_dict(portable_config(config))}
-    return dict(plain(meta))
+    return dict(jsonable(meta))
 
 
 def _walking(config: Config, robot: RobotSpec, model: mujoco.MjModel) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A driven robot is told exactly the given command, and what is recorded is what it did."""
+"""A driven robot follows exactly the given command, and the trajectory is what it did."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from jaxrl_hw.envs.tasks.joystick.observations import COMMAND_SCALE
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.evaluation.drive import drive
 from jaxrl_hw.evaluation.worlds import CALM, PUSH_EVERY_S, Conditions
+
+pytestmark = pytest.mark.slow  # every driver is compiled
 
 COMMANDS = np.float32([(0.5, 0.2, -0.4), (0.0, 0.0, 0.0), (-1.0, 0.0, 0.8)])
 
@@ -26,55 +28,56 @@ def kick(obs):
 
 
 def test_the_policy_sees_its_own_command_at_every_step_also_after_a_fall(walking_run):
-    told = []
+    commands = []
 
     def policy(obs):
-        told.append(np.asarray(obs)[:, 6:9] / COMMAND_SCALE)
+        commands.append(np.asarray(obs)[:, 6:9] / COMMAND_SCALE)
         return kick(obs)
 
-    seen = drive(walking_run.config, policy, COMMANDS, seconds=3.0)
-    assert seen.falls.min() >= 1
-    np.testing.assert_allclose(np.stack(told), np.broadcast_to(COMMANDS, (150, 3, 3)), atol=1e-6)
-    np.testing.assert_array_equal(seen.commands, np.broadcast_to(COMMANDS, (150, 3, 3)))
+    trajectory = drive(walking_run.config, policy, COMMANDS, seconds=3.0)
+    assert trajectory.falls.min() >= 1
+    expected = np.broadcast_to(COMMANDS, (150, 3, 3))
+    np.testing.assert_allclose(np.stack(commands), expected, atol=1e-6)
+    np.testing.assert_array_equal(trajectory.commands, expected)
 
 
 def test_after_a_fall_the_robot_starts_again_from_home(walking_run):
-    seen = drive(walking_run.config, kick, COMMANDS, seconds=3.0)
+    trajectory = drive(walking_run.config, kick, COMMANDS, seconds=3.0)
     home = get_robot("g1_12dof").load().key("home").qpos
-    at = np.flatnonzero(seen.fell[:, 0])
-    assert len(at) == seen.falls[0]
-    np.testing.assert_allclose(seen.qpos[at, 0], np.tile(home, (len(at), 1)), atol=1e-6)
-    assert not np.allclose(seen.qpos[at - 1, 0], home, atol=0.05)
+    at = np.flatnonzero(trajectory.fell[:, 0])
+    assert len(at) == trajectory.falls[0]
+    np.testing.assert_allclose(trajectory.qpos[at, 0], np.tile(home, (len(at), 1)), atol=1e-6)
+    assert not np.allclose(trajectory.qpos[at - 1, 0], home, atol=0.05)
 
 
 def test_velocities_are_those_of_the_base_in_its_own_frame(walking_run):
-    seen = drive(walking_run.config, still, COMMANDS, seconds=0.8)
+    trajectory = drive(walking_run.config, still, COMMANDS, seconds=0.8)
     model = get_robot("g1_12dof").load()
     data, body, found = mujoco.MjData(model), model.body("pelvis").id, np.zeros(6)
     for step in range(0, 40, 5):
-        data.qpos[:] = seen.qpos[step, 0]
-        data.qvel[:] = np.asarray(seen.moments.qvel)[step, 0]
+        data.qpos[:] = trajectory.qpos[step, 0]
+        data.qvel[:] = np.asarray(trajectory.steps.qvel)[step, 0]
         mujoco.mj_forward(model, data)
         mujoco.mj_objectVelocity(model, data, mujoco.mjtObj.mjOBJ_XBODY, body, found, 1)
-        np.testing.assert_allclose(seen.velocity[step, 0], found[3:], atol=1e-5)
-        np.testing.assert_allclose(seen.yaw_rate[step, 0], found[2], atol=1e-5)
-    moved = np.linalg.norm(seen.velocity, axis=-1).max()
+        np.testing.assert_allclose(trajectory.velocity[step, 0], found[3:], atol=1e-5)
+        np.testing.assert_allclose(trajectory.yaw_rate[step, 0], found[2], atol=1e-5)
+    moved = np.linalg.norm(trajectory.velocity, axis=-1).max()
     assert moved > 0.05, "a robot at rest would agree with anything"
 
 
 def test_commands_may_change_by_control_step(walking_run):
     table = np.repeat(COMMANDS, 4, axis=0)[:, None] * np.ones((3, 1), np.float32)
-    seen = drive(walking_run.config, walking_run.policy, table, seconds=99.0)
-    np.testing.assert_array_equal(seen.commands, table)
+    trajectory = drive(walking_run.config, walking_run.policy, table, seconds=99.0)
+    np.testing.assert_array_equal(trajectory.commands, table)
 
 
 def test_physics_is_finer_than_in_training(walking_run):
-    seen = drive(walking_run.config, still, COMMANDS, seconds=0.1)
-    assert seen.timestep == 0.002 < get_robot("g1_12dof").timestep
-    assert seen.control_dt == pytest.approx(0.02)
+    trajectory = drive(walking_run.config, still, COMMANDS, seconds=0.1)
+    assert trajectory.timestep == 0.002 < get_robot("g1_12dof").timestep
+    assert trajectory.control_dt == pytest.approx(0.02)
 
 
-def test_the_same_seed_gives_the_same_recording_and_pushes_come_when_they_are_due(walking_run):
+def test_the_same_seed_gives_the_same_trajectory_and_pushes_come_when_they_are_due(walking_run):
     def driven(conditions):
         seconds = PUSH_EVERY_S + 0.1
         return drive(walking_run.config, still, COMMANDS, seconds, 3, conditions)
@@ -89,50 +92,50 @@ def test_the_same_seed_gives_the_same_recording_and_pushes_come_when_they_are_du
     assert 0.3 < jump < 1.3
 
 
-def test_all_robots_are_nominal_unless_asked_for(walking_run):
-    def second(conditions):
-        seen = drive(walking_run.config, still, COMMANDS, 0.4, conditions=conditions)
-        return seen.qpos[-1]
+def test_all_robots_are_nominal_by_default(walking_run):
+    def end(conditions):
+        trajectory = drive(walking_run.config, still, COMMANDS, 0.4, conditions=conditions)
+        return trajectory.qpos[-1]
 
-    calm = second(CALM)
+    calm = end(CALM)
     np.testing.assert_array_equal(calm[0], calm[1])
     for hard in (Conditions(torso_mass=(-3.0, 3.0)), Conditions(friction=(0.05, 0.06))):
-        mixed = second([CALM, hard, hard])
+        mixed = end([CALM, hard, hard])
         np.testing.assert_array_equal(mixed[0], calm[0])
         assert np.abs(mixed[1:] - calm[1:]).max(axis=1).min() > 1e-6
 
 
 def test_noise_and_late_actions_reach_the_robot_they_are_for(walking_run):
-    told = []
+    observed = []
 
     def policy(obs):
-        told.append(np.asarray(obs))
+        observed.append(np.asarray(obs))
         return kick(obs)
 
     worlds = [CALM, Conditions(noise=1.0), Conditions(delay_s=0.02)]
     same = np.zeros((3, 3), np.float32)
-    seen = drive(walking_run.config, policy, same, 0.1, 0, worlds)
-    # gait clocks differ, so the last two entries do
-    off = np.abs(told[0][:, :45] - told[0][0, :45]).max(axis=1)
+    trajectory = drive(walking_run.config, policy, same, 0.1, 0, worlds)
+    # gait phases differ, so the last two entries do
+    off = np.abs(observed[0][:, :45] - observed[0][0, :45]).max(axis=1)
     assert off[0] == off[2] == 0.0
     assert 0.01 < off[1] < 0.2
-    moved = np.abs(seen.qpos[0, :, 7:] - seen.qpos[0, :1, 7:]).max(axis=1)
+    moved = np.abs(trajectory.qpos[0, :, 7:] - trajectory.qpos[0, :1, 7:]).max(axis=1)
     assert moved[1] == 0.0
     assert moved[2] > 0.01
 
 
-def test_as_many_worlds_as_robots(walking_run):
-    with pytest.raises(UserError, match="3 robots need as many conditions, got 2"):
+def test_there_must_be_as_many_worlds_as_robots(walking_run):
+    with pytest.raises(UserError, match=r"3 .* 2"):
         drive(walking_run.config, still, COMMANDS, 0.1, conditions=[CALM, CALM])
 
 
 def test_cartpole_is_started_at_random(cartpole_run):
-    seen = drive(cartpole_run.config, cartpole_run.policy, np.zeros((16, 3)), seconds=0.2)
-    assert seen.qpos.shape == (10, 16, 2)
-    assert len(np.unique(seen.qpos[0, :, 1])) == 16
-    assert not seen.fell.any()
+    trajectory = drive(cartpole_run.config, cartpole_run.policy, np.zeros((16, 3)), seconds=0.2)
+    assert trajectory.qpos.shape == (10, 16, 2)
+    assert len(np.unique(trajectory.qpos[0, :, 1])) == 16
+    assert not trajectory.fell.any()
 
 
 def test_commands_of_another_shape_are_refused(walking_run):
-    with pytest.raises(UserError, match=r"shape \(N, 3\)"):
+    with pytest.raises(UserError, match=r"\(3,\)"):
         drive(walking_run.config, walking_run.policy, [0.5, 0.0, 0.0], 1.0)

@@ -50,11 +50,11 @@ def draw() -> dict[str, Any]:
     import numpy as np
 
     from jaxrl_hw.envs.robots import get_robot
-    from jaxrl_hw.evaluation.video import Film
+    from jaxrl_hw.evaluation.video import Renderer
 
     model = get_robot("cartpole").load()
-    with Film(model, _SIZE, backend) as film:
-        picture = film.frame(np.array([0.0, 0.5]))
+    with Renderer(model, _SIZE, backend) as renderer:
+        picture = renderer.frame(np.array([0.0, 0.5]))
     colours = len(np.unique(picture.reshape(-1, 3), axis=0))
     return {"backend": backend, "size": list(_SIZE), "colours": colours}
 

@@ -1,0 +1,127 @@
+"""How well a policy follows commands: python -m jaxrl_hw.evaluate --run-dir runs/g1-joystick-ppo-0
+
+Each of ten fixed commands is followed by its own robot from a standing start, without noise and
+without pushes (`--push` adds those). The first 2 s, in which the robot starts to walk, do not
+count. Physics is stricter than in training: steps of 2 ms, with PD torques computed in each. The
+robust suite (`--suite robust`) repeats this with pushes, other floors and loads, late actions and
+sensor noise.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.table import Table
+
+from jaxrl_hw.checkpointing.atomic import write_json
+from jaxrl_hw.cli.arguments import OneLineParser, add_run_arguments, check_source, number
+from jaxrl_hw.cli.command import DONE, run_command
+from jaxrl_hw.cli.trained_policy import open_trained
+from jaxrl_hw.errors import UserError
+from jaxrl_hw.evaluation.evaluate import SUITES, Evaluation, evaluate
+from jaxrl_hw.loggers.terminal import can_redraw, make_console
+
+_UNITS = {
+    "velocity_error": " m/s",
+    "yaw_error": " rad/s",
+    "power": " W",
+    "drift": " m",
+    "lift": " m",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code 0: measured, however badly; 2: bad input; 1: failure."""
+    return run_command(lambda: _evaluate(_parse(sys.argv[1:] if argv is None else argv)))
+
+
+def _evaluate(args: Namespace) -> int:
+    out = None if args.json in (None, "-") else Path(args.json).expanduser()
+    if out is not None and (out.is_dir() or not out.parent.is_dir()):
+        why = "is a folder" if out.is_dir() else "lies in a folder that does not exist"
+        raise UserError(f"--json {out} {why}; name a file, or none for the terminal")
+    if args.json != "-":
+        print(f"loading {check_source(args)}", flush=True)
+    found = evaluate(open_trained(args), args.seconds, args.seed, args.push, args.suite)
+    if args.json == "-":
+        print(json.dumps(found.to_dict(), indent=2))
+        return DONE
+    console = make_console(sys.stdout, can_redraw(sys.stdout), None)
+    console.print(table(found))
+    if found.cases:
+        console.print(suite_table(found))
+    if out is not None:
+        write_json(out, found.to_dict())
+        console.print(f"written: {out}", soft_wrap=True)
+    return DONE
+
+
+def _parse(argv: Sequence[str]) -> Namespace:
+    parser = OneLineParser(prog="python -m jaxrl_hw.evaluate", description=__doc__)
+    add_run_arguments(parser, seconds=10.0)
+    parser.add_argument(
+        "--push",
+        type=number,
+        default=0.0,
+        metavar="SPEED",
+        help="m/s: push the robot every 2.5 s in a random direction",
+    )
+    parser.add_argument(
+        "--suite",
+        default="commands",
+        metavar="|".join(SUITES),
+        help="robust: also with pushes, other floors and loads, late actions, noise",
+    )
+    parser.add_argument(
+        "--json",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help="print JSON in place of the table; with FILE, print the table and write JSON there",
+    )
+    args = parser.parse(argv)
+    check_source(args)
+    return args
+
+
+def table(found: Evaluation) -> Table:
+    """The figures as a rich table: a row per command, and the mean."""
+    world = f"push {found.push:g} m/s every 2.5 s" if found.push else "no noise, no pushes"
+    title = f"{found.robot}, iteration {found.iteration:,}: {found.seconds:g} s, {world}"
+    shown = Table(title=title, title_justify="left", title_style="bold")
+    walking = found.task == "joystick"
+    first = "command (m/s, m/s, rad/s)" if walking else "start"
+    shown.add_column(first, justify="right", no_wrap=True)
+    for name in found.mean:
+        shown.add_column(name.replace("_", " ") + _UNITS.get(name, ""), justify="right")
+    for i, row in enumerate(found.rows):
+        last = i == len(found.rows) - 1
+        name = " ".join(f"{x:5.2f}" for x in row["command"]) if walking else str(i + 1)
+        cells = (_cell(k, row[k]) if k in row else "" for k in found.mean)
+        shown.add_row(name, *cells, end_section=last)
+    shown.add_row("mean", *(_cell(k, v) for k, v in found.mean.items()), style="bold")
+    return shown
+
+
+def suite_table(found: Evaluation) -> Table:
+    """The robust suite as a rich table: a row per case."""
+    title = f"{found.robot}: ten commands in harder worlds, pushes every 2.5 s"
+    shown = Table(title=title, title_justify="left", title_style="bold")
+    shown.add_column("case", no_wrap=True)
+    for name in ("velocity error m/s", "yaw error rad/s", "fell", "power W"):
+        shown.add_column(name, justify="right")
+    for row in found.cases:
+        fell = f"{row['falls']} of {row['trials']}"
+        errors = (f"{row['velocity_error']:.3f}", f"{row['yaw_error']:.3f}")
+        shown.add_row(row["name"], *errors, fell, f"{row['power']:.1f}")
+    return shown
+
+
+def _cell(name: str, value: float) -> str:
+    if name == "falls":
+        return f"{value:g}"
+    return f"{value:.1f}" if name in ("power", "return") else f"{value:.3f}"

@@ -1,0 +1,191 @@
+"""Watch a trained policy: python -m jaxrl_hw.play --run-dir runs/g1-joystick-ppo-0
+
+Without a run: --policy zoo:g1, or --policy policy.npz.
+
+Writes a film (.mp4 or .gif), drawn without a screen; with --viewer it opens MuJoCo's window. The
+robot follows a schedule of commands, "vx vy yaw-rate" in m/s, m/s and rad/s, one after the other:
+--command "0.5 0 0" --command "0 0 0.8". Falls are shown and counted; the robot starts again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from jaxrl_hw.cli.arguments import (
+    OneLineParser,
+    add_run_arguments,
+    check_source,
+    number,
+    whole_number,
+)
+from jaxrl_hw.cli.command import DONE, run_command
+from jaxrl_hw.cli.trained_policy import open_trained
+from jaxrl_hw.envs.robots import get_robot
+from jaxrl_hw.errors import RunError, UserError, check_between
+from jaxrl_hw.evaluation import opengl
+from jaxrl_hw.evaluation.trajectory import TrainedPolicy
+from jaxrl_hw.loggers import formats
+
+SUFFIXES = (".mp4", ".gif")
+PROGRESS_EVERY_S = 10.0
+
+
+def main(
+    argv: Sequence[str] | None = None, choose_backend: Callable[[], str] = opengl.choose_backend
+) -> int:
+    """Exit code 0: drawn or shown; 2: bad input; 1: nothing here can draw, or the disk is full."""
+
+    def body() -> int:
+        args = _parse(sys.argv[1:] if argv is None else argv)
+        return _view(args) if args.viewer else _film(args, choose_backend)
+
+    return run_command(body)
+
+
+def _film(args: Namespace, choose_backend: Callable[[], str]) -> int:
+    began = time.monotonic()
+    out = None if args.out is None else _film_path(args.out)
+    backend = choose_backend()
+    print(f"loading {check_source(args)}, drawing with {backend.upper()}", flush=True)
+    run = open_trained(args)
+    from jaxrl_hw.evaluation.film import film_run
+
+    path = out or run.film
+    _make_folder(path.parent)
+    _check_commands(run, args.command)
+    size = (args.width, args.height)
+    film = film_run(
+        run, path, args.seconds, args.command, args.seed, size, backend, _frame_progress()
+    )
+    falls = f"{film.falls} fall{'' if film.falls == 1 else 's'}"
+    print(
+        f"{path}: {formats.size(path.stat().st_size)}, {film.frames} frames of "
+        f"{size[0]} x {size[1]}, iteration {run.iteration:,}, {falls}, "
+        f"took {formats.duration(time.monotonic() - began)}"
+    )
+    return DONE
+
+
+def _view(args: Namespace) -> int:
+    screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if sys.platform.startswith("linux") and not screen:
+        raise RunError(
+            "--viewer needs a display, and DISPLAY is not set; leave --viewer out to write a film"
+        )
+    run = open_trained(args)
+    from jaxrl_hw.evaluation.viewer import view_run
+
+    _check_commands(run, args.command)
+    text = f"showing iteration {run.iteration:,} of {run.name}; close the window to end"
+    print(text, flush=True)
+    view_run(run, args.command, args.seconds, args.seed)
+    return DONE
+
+
+def _parse(argv: Sequence[str]) -> Namespace:
+    parser = OneLineParser(prog="python -m jaxrl_hw.play", description=__doc__)
+    add_run_arguments(parser, seconds=12.0)
+    parser.add_argument(
+        "--out",
+        metavar="FILE",
+        help=".mp4 or .gif (default: videos/<iteration>.mp4 in the run's folder; "
+        "for --policy <name>.mp4 here)",
+    )
+    parser.add_argument(
+        "--command",
+        type=_command,
+        action="append",
+        default=[],
+        metavar='"VX VY YAW"',
+        help="m/s, m/s, rad/s; several share the time (default: forward, turn, sideways, back)",
+    )
+    parser.add_argument("--width", type=whole_number, default=960, help="pixels (default: 960)")
+    parser.add_argument("--height", type=whole_number, default=540, help="pixels (default: 540)")
+    parser.add_argument("--viewer", action="store_true", help="open a window instead")
+    args = parser.parse(argv)
+    check_source(args)
+    if args.viewer and args.out:
+        raise UserError("--viewer writes no film: leave out --viewer or --out")
+    check_between("--seconds", args.seconds, 0.2, 600.0)
+    for flag, pixels in (("--width", args.width), ("--height", args.height)):
+        check_between(flag, pixels, 64, 4096)
+        if pixels % 2:
+            raise UserError(f"{flag} must be even (H.264), got {pixels}; try {pixels + 1}")
+    return args
+
+
+def _command(text: str) -> tuple[float, float, float]:
+    """A value of --command, for argparse."""
+    words = text.replace(",", " ").split()
+    if len(words) != 3:
+        allowed = '"vx vy yaw-rate", as in "0.5 0 0"'
+        raise ArgumentTypeError(f'"{text}" is not three numbers: {allowed}')
+    vx, vy, yaw_rate = (number(word) for word in words)
+    if max(abs(vx), abs(vy), abs(yaw_rate)) > 10.0:
+        raise ArgumentTypeError(f'"{text}" is too fast: at most 10 m/s, 10 m/s and 10 rad/s')
+    return vx, vy, yaw_rate
+
+
+def _film_path(text: str) -> Path:
+    """The path of --out.
+
+    Raises:
+      UserError: a folder, another suffix, or a place that cannot be written.
+    """
+    path = Path(text).expanduser()
+    if path.is_dir():
+        raise UserError(f"--out must be a file, but {path} is a folder; try {path / 'video.mp4'}")
+    if path.suffix not in SUFFIXES:
+        better = path.with_suffix(".mp4")
+        raise UserError(f'--out must end in .mp4 or .gif, got "{path}"; try {better}')
+    _make_folder(path.parent)
+    return path
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".probe-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        what = f"cannot write a film into {folder} ({reason})"
+        raise UserError(f"{what}; choose another --out") from error
+
+
+def _check_commands(run: TrainedPolicy, commands: Sequence[tuple[float, float, float]]) -> None:
+    """Print a note where a command is outside of the ranges that the policy was trained for.
+
+    Raises:
+      UserError: the robot takes no commands.
+    """
+    if commands and not get_robot(run.config.robot).base:
+        raise UserError(f"--command is for robots that walk, not for {run.config.robot}")
+    for command in commands:
+        for name, value in zip(("vx", "vy", "yaw_rate"), command, strict=True):
+            low, high = getattr(run.config.joystick, name)
+            if not low <= value <= high:
+                text = " ".join(f"{x:g}" for x in command)
+                print(f'note: "{text}" goes beyond the trained {name} of {low:g} to {high:g}')
+                break
+
+
+def _frame_progress() -> Callable[[int, int], None]:
+    """Prints a line every 10 s while frames are drawn."""
+    began = printed = time.monotonic()
+
+    def show(count: int, total: int) -> None:
+        nonlocal printed
+        now = time.monotonic()
+        if now - printed >= PROGRESS_EVERY_S and count < total:
+            left = formats.duration((now - began) / count * (total - count))
+            print(f"frame {count} of {total}, {left} left", flush=True)
+            printed = now
+
+    return show
