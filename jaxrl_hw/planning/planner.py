@@ -14,7 +14,7 @@ from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware import profiles, sizing, xla
 from jaxrl_hw.hardware.detect import Hardware, detect, refine
 from jaxrl_hw.loggers import formats
-from jaxrl_hw.planning.continuation import continued
+from jaxrl_hw.planning.continuation import find_start
 from jaxrl_hw.planning.disk_space import Storage, storage
 from jaxrl_hw.planning.memory_model import Footprint, footprint
 from jaxrl_hw.planning.plan import Plan
@@ -44,7 +44,7 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
     notes += _platform_notes(config, hardware)
     folder = run_folder(config)
     auto = config.num_envs == "auto"
-    config, done, source, more = continued(config, folder, hardware.name)
+    config, done, source, more = find_start(config, folder, hardware.name)
     notes += more
     memory, chosen, more = _sized(config, hardware, may_choose=auto)
     notes += more
