@@ -1,4 +1,4 @@
-"""The plan says what the checkpoints will take on disk, and it comes out so."""
+"""The plan predicts what the checkpoints take on disk."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from jaxrl_hw.planning.disk_space import storage
 pytestmark = pytest.mark.usefixtures("quick_compile")
 
 
-def lived(tree: Any) -> Any:
-    """The same, with bits as they are after a while: at the start much is zero."""
+def trained(tree: Any) -> Any:
+    """The same tree with bits as after training: at the start many are zero."""
     noise = np.random.default_rng(0)
 
     def fill(leaf: jax.Array) -> Any:
@@ -38,6 +38,7 @@ def lived(tree: Any) -> Any:
     return jax.tree.map(fill, tree)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("robot", "num_envs"), [("cartpole", 64), ("cartpole", 1024), ("g1_12dof", 256), ("g1", 1024)]
 )
@@ -49,10 +50,11 @@ def test_a_checkpoint_takes_what_was_expected(robot: str, num_envs: int, tmp_pat
     env = make_env(config)
     state = init_train_state(env, make_algorithm(config, env), 0)
     envs = state.env_state.envs
-    envs = envs._replace(physics=lived(envs.physics), task=lived(envs.task), obs=lived(envs.obs))
+    changing = {name: trained(getattr(envs, name)) for name in ("physics", "task", "obs")}
+    envs = envs._replace(**changing)
     state = state._replace(
-        params=lived(state.params),
-        opt_state=lived(state.opt_state),
+        params=trained(state.params),
+        opt_state=trained(state.opt_state),
         env_state=state.env_state._replace(envs=envs),
     )
     with Checkpoints(tmp_path, config=to_dict(config)) as checkpoints:
@@ -80,33 +82,32 @@ def test_the_number_of_checkpoints_is_counted(changes: dict[str, int], kept: int
     assert storage(config, 8, Path(".")).kept == kept
 
 
-def test_the_plan_tells_the_disk_and_warns_where_it_does_not_do(tmp_path: Path) -> None:
+def test_the_plan_shows_the_disk_and_warns_where_it_is_too_small(tmp_path: Path) -> None:
     config = replace(preset_config("cartpole"), num_envs=64, run_dir=str(tmp_path / "run"))
     plan = make_plan(replace(config, iterations=1000, keep_every=100))
-    row = dict(plan.rows())["checkpoints"]
-    assert " kB each, up to 14 kept (the last 3, the best, one every 100 iterations): " in row
-    assert row.endswith(" free")
+    assert "14" in dict(plan.rows())["checkpoints"]
     disk = plan.to_dict()["disk"]
     assert disk["kept"] == 14
     assert disk["total_bytes"] == 14 * disk["checkpoint_bytes"]
     assert disk["free_bytes"] > 0
-    assert not any("checkpoints will need" in note for note in plan.warnings)
+    few = set(plan.warnings)
     plan = make_plan(replace(config, iterations=10**12, save_every=10, keep_every=10))
-    (note,) = [note for note in plan.warnings if "checkpoints will need" in note]
-    assert "use a lower --keep" in note
+    (note,) = set(plan.warnings) - few
+    assert "--keep" in note
 
 
-def test_a_mirror_that_cannot_be_is_refused_and_one_that_is_not_there_told(tmp_path: Path) -> None:
+def test_an_impossible_mirror_is_refused_and_a_missing_one_is_a_warning(tmp_path: Path) -> None:
     config = replace(preset_config("cartpole"), num_envs=64, run_dir=str(tmp_path / "runs/a"))
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"--mirror must be a folder, but .* is a file"):
-        make_plan(replace(config, mirror=str(tmp_path / "file")))
-    with pytest.raises(UserError, match="onto itself"):
-        make_plan(replace(config, mirror=str(tmp_path / "runs")))
-    with pytest.raises(UserError, match="--keep-every must be at least 0, got -1"):
+    for place in (tmp_path / "file", tmp_path / "runs"):  # no folder; the run's own
+        with pytest.raises(UserError, match="--mirror") as refusal:
+            make_plan(replace(config, mirror=str(place)))
+        assert str(place) in str(refusal.value)
+    with pytest.raises(UserError, match="--keep-every") as refusal:
         make_plan(replace(config, keep_every=-1))
+    assert "-1" in str(refusal.value)
     plan = make_plan(replace(config, mirror=str(tmp_path / "none/drive")))
     assert dict(plan.rows())["mirror"] == str(tmp_path / "none/drive/a")
-    assert any("(is the drive mounted?)" in note for note in plan.warnings)
+    assert any(str(tmp_path / "none") in note for note in plan.warnings)
     plan = make_plan(replace(config, mirror=str(tmp_path / "drive")))  # made when it is needed
-    assert not any("mounted" in note for note in plan.warnings)
+    assert not any(str(tmp_path / "drive") in note for note in plan.warnings)

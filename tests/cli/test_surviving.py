@@ -26,6 +26,7 @@ SMALL = [
     *("--net.policy", "8", "--net.value", "8", "--cartpole.episode-s", "1"),
     *("--save-every", "2", "--keep", "2"),
 ]
+pytestmark = pytest.mark.slow  # every test trains
 BY_THE_CLOCK = {"wall_s", "iterations_per_min", "env_steps_per_s", "memory_bytes"}
 
 
@@ -62,11 +63,6 @@ def checkpoints(folder: Path) -> list[int]:
     return sorted(int(name) for name in names if name.isdecimal())
 
 
-def squeezed(text: str) -> str:
-    """Without blanks and line breaks: the plan's table is folded."""
-    return "".join(text.split())
-
-
 def train(folder: Path, iterations: int, *more: str) -> int:
     return main([*SMALL, "--run-dir", str(folder), "--iterations", str(iterations), *more])
 
@@ -84,15 +80,15 @@ def copied(whole: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(whole, tmp_path / "copy"))
 
 
-def test_a_session_tells_what_saving_cost(whole: Path) -> None:
+def test_a_session_records_what_saving_cost(whole: Path) -> None:
     (session,) = sessions(whole)
-    assert 0 < session["save_s"] < 60
-    assert 0 <= session["save_blocked_s"] < 10
+    assert session["save_s"] > 0
+    assert session["save_blocked_s"] >= 0
     assert checkpoints(whole)[-2:] == [8, 9]
     assert json.loads((whole / "plan.json").read_text())["disk"]["kept"] == 3
 
 
-def test_a_run_whose_folder_is_gone_goes_on_from_its_mirror(
+def test_a_run_whose_folder_is_lost_continues_from_its_mirror(
     whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, drive = tmp_path / "runs" / "run", tmp_path / "drive"
@@ -105,21 +101,17 @@ def test_a_run_whose_folder_is_gone_goes_on_from_its_mirror(
     shutil.rmtree(folder)
     capsys.readouterr()
     assert train(folder, 6, *mirror) == 0
-    said = capsys.readouterr().out
-    line = f"copied back from the mirror {drive / 'run'}: 2 checkpoints, the newest of iteration 4"
-    assert sum(line in words for words in said.splitlines()) == 1
-    assert squeezed(f"continues after iteration 4, copied back from {drive / 'run'}") in squeezed(
-        said
-    )
+    assert str(drive / "run") in capsys.readouterr().out
+    assert checkpoints(folder) == [4, 6]
     assert [s["first_iteration"] for s in sessions(folder)] == [1, 5]
 
-    # what is there is damaged, and the mirror's copy is whole
+    # the run's own checkpoints are damaged, and the mirror's are whole
     for number in checkpoints(folder):
         (folder / f"checkpoints/{number}/state/manifest.ocdbt").unlink()
     assert train(folder, 9, *mirror) == 0
-    said = capsys.readouterr().out
-    assert said.count("is damaged and passed over") == 2
-    assert "copied back from the mirror" in said
+    shown = capsys.readouterr().out
+    assert all(str(folder / f"checkpoints/{number}") in shown for number in (4, 6))
+    assert str(drive / "run") in shown
     assert rows(folder) == rows(whole)
     assert checkpoints(drive / "run") == checkpoints(folder)
     assert checkpoints(folder)[-2:] == [8, 9]
@@ -133,9 +125,11 @@ def test_another_run_of_the_same_name_does_not_take_the_mirrors(
     assert train(folder, 2, *mirror) == 0
     shutil.rmtree(folder)
     assert train(folder, 4, *mirror, "--seed", "3") == 2
-    assert f"{drive / 'run'} holds another run: seed was 0, now 3" in capsys.readouterr().err
+    refusal = capsys.readouterr().err
+    assert str(drive / "run") in refusal
+    assert "seed" in refusal
     assert not folder.exists()
-    # anew, as it is told: the old copy is kept under another name
+    # with --resume never the old copy is kept under another name
     assert train(folder, 3, *mirror, "--seed", "3", "--resume", "never") == 0
     assert checkpoints(drive / "run.1") == [2]
     assert checkpoints(drive / "run") == [2, 3]
@@ -146,11 +140,10 @@ def test_a_mirror_that_fails_is_a_warning_and_the_run_reaches_its_goal(
 ) -> None:
     folder, drive = tmp_path / "run", tmp_path / "not mounted" / "drive"
     assert train(folder, 3, "--mirror", str(drive)) == 0
-    said = capsys.readouterr().out
-    assert "warning: not mirrored: " in said
+    assert str(drive.parent) in capsys.readouterr().out
     assert checkpoints(folder) == [2, 3]
     assert not drive.parent.exists()
-    # at the goal the same command brings it up to date
+    # at the goal the same command updates the mirror
     drive.parent.mkdir()
     assert train(folder, 3, "--mirror", str(drive)) == 0
     assert checkpoints(drive / "run") == [2, 3]
@@ -174,21 +167,26 @@ def test_a_checkpoint_is_read_with_the_environments_it_was_saved_with(
     assert rows(copied)[:9] == rows(whole)
 
 
-class Training:
-    """A run on a disk that is full from one iteration on, until another; iterations take long."""
+class FullDisk:
+    """A disk that fills after one iteration, and has room again after another.
+
+    Each of the two waits until the writing thread has come so far.
+    """
 
     def __init__(self, disk: Path, full: int = 0, free: int = 0) -> None:
         self.disk, self.full, self.free = disk, full, free
-        self.said = io.StringIO()
-        config = parse([*SMALL, "--run-dir", str(disk / "run"), "--iterations", "9"])
-        try:
-            fit(config, self.after, Console(self.said))
-        except RunError as error:
-            self.said.write(f"error: {error}")
+        self.shown = io.StringIO()
 
-    @property
-    def text(self) -> str:
-        return self.said.getvalue()
+    def train(self) -> None:
+        config = parse([*SMALL, "--run-dir", str(self.disk / "run"), "--iterations", "9"])
+        fit(config, self.after, Console(self.shown))
+
+    def failed(self, iteration: int) -> bool:
+        """Whether a warning names the checkpoint of that iteration."""
+        return any(
+            line.startswith("warning:") and f" {iteration} " in line
+            for line in self.shown.getvalue().splitlines()
+        )
 
     def after(self, row: dict[str, Any]) -> None:
         ballast, iteration = self.disk / "ballast", row["iteration"]
@@ -199,7 +197,7 @@ class Training:
                     file.write(bytes(4096))
                     file.flush()
         if iteration == self.free:
-            self.wait(lambda: self.text.count("WAS NOT SAVED") == 2)
+            self.wait(lambda: self.failed(4) and self.failed(6))
             ballast.unlink()
 
     def wait(self, until: Callable[[], bool]) -> None:
@@ -209,28 +207,26 @@ class Training:
         assert until()
 
 
-def test_a_run_goes_on_while_its_disk_is_full_and_saves_again_when_it_is_not(
+def test_a_run_continues_while_its_disk_is_full_and_saves_again_when_it_is_not(
     whole: Path, small_disk: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    said = Training(small_disk, full=3, free=7).text
-    assert said.count("WAS NOT SAVED") == 2  # 4 and 6
-    assert [record.name for record in caplog.records] == []  # and no traces beside
-    assert "done: iteration 9 of 9" in said
+    disk = FullDisk(small_disk, full=3, free=7)
+    disk.train()
+    assert [n for n in range(1, 10) if disk.failed(n)] == [4, 6]
+    assert [record.name for record in caplog.records] == []  # and no other traces
     assert checkpoints(small_disk / "run")[-2:] == [8, 9]
     assert rows(small_disk / "run") == rows(whole)  # its rows have waited in memory
 
 
-def test_a_run_that_could_not_save_its_end_does_not_say_it_did(
-    whole: Path, small_disk: Path
-) -> None:
-    said = Training(small_disk, full=3).text
-    assert "done: " not in said
-    assert "error: iteration 9 could not be saved" in said
-    assert "the newest checkpoint is of iteration 2; make room" in said
+def test_a_run_that_could_not_save_its_end_fails(whole: Path, small_disk: Path) -> None:
     folder = small_disk / "run"
+    with pytest.raises(RunError, match="iteration 9") as failure:
+        FullDisk(small_disk, full=3).train()
+    assert str(folder / "checkpoints") in str(failure.value)
+    assert "iteration 2" in str(failure.value)
     assert checkpoints(folder) == [2]
     (small_disk / "ballast").unlink()
-    assert "done: iteration 9 of 9" in Training(small_disk).text
+    FullDisk(small_disk).train()
     assert rows(folder) == rows(whole)
 
 
@@ -246,14 +242,14 @@ def test_a_run_that_another_machine_has_taken_over_stops_and_writes_nothing_more
 
     before = sessions(copied)
     config = parse([*SMALL, "--run-dir", str(copied), "--iterations", "14"])
-    with pytest.raises(RunError, match="process 4711 on elsewhere has taken over"):
+    with pytest.raises(RunError, match="4711"):
         fit(config, take_over, Console(io.StringIO()))
     assert note.read_text() == theirs
     assert checkpoints(copied)[-1] <= 10
     assert sessions(copied) == before
 
 
-def test_a_second_process_is_refused_and_the_note_goes_with_the_first(copied: Path) -> None:
+def test_a_second_process_is_refused_and_the_lock_goes_with_the_first(copied: Path) -> None:
     config = parse([*SMALL, "--run-dir", str(copied), "--iterations", "11"])
     refused: list[int] = []
 
