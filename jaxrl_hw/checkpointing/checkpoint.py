@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent import futures
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from jaxrl_hw.checkpointing import description, leaves, orbax_io
@@ -76,12 +75,7 @@ class Checkpoints:
     def __enter__(self) -> Checkpoints:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def save(
