@@ -12,13 +12,14 @@ import os
 import shutil
 import threading
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from jaxrl_hw.checkpointing.description import META
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.checkpointing.store import CheckpointStore
 from jaxrl_hw.errors import RunError, first_line
+from jaxrl_hw.loggers.notice import Warn
 
 SMALL_FILES = ("config.json", "plan.json", "sessions.jsonl", "metrics.jsonl")
 _QUIET_S = 3.0
@@ -56,7 +57,7 @@ class Mirror:
         run: RunDir,
         mirror: RunDir,
         store: CheckpointStore,
-        warn: Callable[[str], None],
+        warn: Warn,
         *,
         replace: bool = False,
     ) -> None:

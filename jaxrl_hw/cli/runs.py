@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,10 @@ from jaxrl_hw.checkpointing.unpack import unpack
 from jaxrl_hw.cli.arguments import OneLineParser
 from jaxrl_hw.cli.command import DONE
 from jaxrl_hw.cli.run_summary import READY, Summary, list_runs, summarize
+from jaxrl_hw.envs.robots import load_robot
 from jaxrl_hw.errors import UserError, suggest
 from jaxrl_hw.loggers import formats
 
-FOLDER = "runs"
 _PROG = "python -m jaxrl_hw.runs"
 _PIPE_WIDTH = 400
 
@@ -49,15 +50,14 @@ def _subcommand(argv: list[str]) -> tuple[str, list[str]]:
 
 def _list(argv: list[str], about: str) -> None:
     parser = OneLineParser(prog=f"{_PROG} list", description=about)
-    parser.add_argument("folder", nargs="?", default=FOLDER, metavar="FOLDER")
+    parser.add_argument("folder", type=_path, nargs="?", default=Path("runs"), metavar="FOLDER")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    args = parser.parse(argv)
-    folder = Path(args.folder).expanduser()
-    runs = list_runs(folder)
+    args = _parse_with_robot(parser, argv)
+    runs = list_runs(args.folder, args.robot)
     if args.json:
-        _print_json({"folder": str(folder), "runs": [run.to_dict() for run in runs]})
+        _print_json({"folder": str(args.folder), "runs": [run.to_dict() for run in runs]})
     elif not runs:
-        _print(f"no runs in {folder}; train one: python -m jaxrl_hw.train")
+        _print(f"no runs in {args.folder}; train one: python -m jaxrl_hw.train")
     else:
         from jaxrl_hw.cli.run_tables import runs_view
 
@@ -66,38 +66,35 @@ def _list(argv: list[str], about: str) -> None:
 
 
 def _show(argv: list[str], _: str) -> None:
-    parser = OneLineParser(
-        prog=f"{_PROG} show",
-        description="Show a run's sessions and checkpoints, and the command that continues it.",
-    )
-    parser.add_argument("folder", metavar="DIR", help="folder of the run")
+    about = "Show a run's sessions and checkpoints, and the command that continues it."
+    parser = OneLineParser(prog=f"{_PROG} show", description=about)
+    parser.add_argument("folder", type=_path, metavar="DIR", help="folder of the run")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    args = parser.parse(argv)
-    folder = Path(args.folder).expanduser()
-    check_run(folder)
-    run = summarize(folder, thorough=True)
+    args = _parse_with_robot(parser, argv)
+    check_run(args.folder)
+    run = summarize(args.folder, args.robot, thorough=True)
     if args.json:
         _print_json(run.to_dict(detailed=True))
         return
     from jaxrl_hw.cli.run_tables import progress, run_view
 
-    _print(f"{folder}: {run.robot or '?'}, iteration {progress(run)}, {formats.size(run.bytes)}")
+    size = formats.size(run.bytes)
+    _print(f"{args.folder}: {run.robot or '?'}, iteration {progress(run)}, {size}")
     console = _console()
     console.print(run_view(run, console))
     _print(*_next_step(run))
 
 
 def _pack(argv: list[str], _: str) -> None:
-    parser = OneLineParser(
-        prog=f"{_PROG} pack", description="Write a run as one zip, to be unpacked elsewhere."
-    )
-    parser.add_argument("folder", metavar="DIR", help="folder of the run; it may be in training")
+    about = "Write a run as one zip, to be unpacked elsewhere."
+    parser = OneLineParser(prog=f"{_PROG} pack", description=about)
     parser.add_argument(
-        "--out", type=Path, metavar="FILE.zip", help="default: NAME.zip in this folder"
+        "folder", type=_path, metavar="DIR", help="folder of the run; it may be in training"
     )
+    parser.add_argument("--out", type=_path, metavar="FILE.zip", help="default: NAME.zip here")
     parser.add_argument("--force", action="store_true", help="replace a file of that name")
     args = parser.parse(argv)
-    made = pack(Path(args.folder).expanduser(), args.out, args.force)
+    made = pack(args.folder, args.out, args.force)
     files, best = len(made.manifest.files), made.manifest.best
     also = "" if best in (None, made.manifest.iteration) else f" and {best} (best)"
     _print(
@@ -108,18 +105,32 @@ def _pack(argv: list[str], _: str) -> None:
 
 
 def _unpack(argv: list[str], _: str) -> None:
-    parser = OneLineParser(
-        prog=f"{_PROG} unpack", description="Restore a packed run; verifies every checksum."
-    )
-    parser.add_argument("zip", type=Path, metavar="ZIP", help="the zip that `pack` has written")
+    about = "Restore a packed run; verifies every checksum."
+    parser = OneLineParser(prog=f"{_PROG} unpack", description=about)
+    parser.add_argument("zip", type=_path, metavar="ZIP", help="the zip that `pack` has written")
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="new folder (default: runs/NAME of the run)"
+        "--out", type=_path, metavar="DIR", help="new folder (default: runs/NAME of the run)"
     )
-    args = parser.parse(argv)
+    args = _parse_with_robot(parser, argv)
     made = unpack(args.zip, args.out)
     size, files = formats.size(made.manifest.size), len(made.manifest.files)
     _print(f"unpacked {made.folder}: {size}, {files} files, every checksum agrees")
-    _print(*_next_step(summarize(made.folder)))
+    _print(*_next_step(summarize(made.folder, args.robot)))
+
+
+def _parse_with_robot(parser: OneLineParser, argv: list[str]) -> Namespace:
+    """Parse; where --robot names code of the user's own, import it."""
+    parser.add_argument(
+        "--robot", default="", metavar="NAME", help="a robot of your own, such as package.module"
+    )
+    args = parser.parse(argv)
+    if args.robot:
+        load_robot(args.robot)
+    return args
+
+
+def _path(text: str) -> Path:
+    return Path(text).expanduser()
 
 
 def _next_step(run: Summary) -> list[str]:
