@@ -17,7 +17,7 @@ from jaxrl_hw.checkpointing.description import Arrays, Meta
 from jaxrl_hw.checkpointing.restore import Template, read_newest
 from jaxrl_hw.checkpointing.store import CheckpointStore
 from jaxrl_hw.errors import UserError, first_line
-from jaxrl_hw.loggers.notice import Warn, log_warning
+from jaxrl_hw.loggers.jsonl import Warn, log_warning
 
 _BEST_BY = "episode_return"
 

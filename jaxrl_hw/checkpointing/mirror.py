@@ -19,7 +19,7 @@ from jaxrl_hw.checkpointing.description import META
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.checkpointing.store import CheckpointStore
 from jaxrl_hw.errors import RunError, first_line
-from jaxrl_hw.loggers.notice import Warn
+from jaxrl_hw.loggers.jsonl import Warn
 
 SMALL_FILES = ("config.json", "plan.json", "sessions.jsonl", "metrics.jsonl")
 _QUIET_S = 3.0

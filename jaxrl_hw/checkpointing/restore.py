@@ -19,7 +19,7 @@ from jaxrl_hw.checkpointing.description import (
 )
 from jaxrl_hw.checkpointing.store import CheckpointStore
 from jaxrl_hw.errors import RunError, UserError, first_line
-from jaxrl_hw.loggers.notice import Warn, log_warning
+from jaxrl_hw.loggers.jsonl import Warn, log_warning
 
 Template = Any
 """The form to restore: a state, its jax.ShapeDtypeStructs, or a function that makes one of these
