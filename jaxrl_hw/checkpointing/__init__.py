@@ -1,1 +1,1 @@
-"""A run outlives the process: its folder, its checkpoints, and how it is asked to stop."""
+"""A run's folder: checkpoints, lock, mirror, and a zip of it all."""

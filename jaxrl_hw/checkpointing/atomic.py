@@ -1,4 +1,4 @@
-"""Files that are whole or absent, and JSON that says which file is at fault."""
+"""Writes files that are whole or absent; reads JSON and names a damaged file."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ from jaxrl_hw.errors import RunError, UserError
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Replace `path` by the JSON of `value` in one step; a crash leaves the old or the new.
-
-    Raises RunError where the file cannot be written.
-    """
+    """Write `value` as JSON, as `write_bytes` does."""
     write_bytes(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Replace `path` by `data` in one step; a crash leaves the old or the new.
+    """Replace a file in one step; after a crash it is the old one or the new one.
 
     Raises RunError where the file cannot be written.
     """
@@ -31,7 +28,7 @@ def write_bytes(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp's 0600 would hide it from colleagues
+        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp makes a file that only its owner can read
         os.replace(temporary, path)
     except OSError as error:
         if temporary and os.path.exists(temporary):
@@ -40,9 +37,9 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def read_json(path: Path, advice: str) -> Any | None:
-    """The value in `path`, None where there is no file.
+    """The value in a JSON file, None without a file.
 
-    Raises UserError, naming the file and giving `advice`, where it is not JSON; RunError where it
+    Raises UserError with the file's name and `advice` where it is not JSON, RunError where it
     cannot be read.
     """
     try:
@@ -56,12 +53,12 @@ def read_json(path: Path, advice: str) -> Any | None:
     try:
         return json.loads(text)
     except ValueError as error:
-        what = "is empty" if not text.strip() else f"is not valid JSON ({error})"
-        raise UserError(f"{path} {what}: {advice}") from error
+        problem = "is empty" if not text.strip() else f"is not valid JSON ({error})"
+        raise UserError(f"{path} {problem}: {advice}") from error
 
 
 def _umask() -> int:
-    # The mask can only be read by setting it.
+    # Only setting the mask returns it.
     mask = os.umask(0o022)
     os.umask(mask)
     return mask

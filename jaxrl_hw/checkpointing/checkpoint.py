@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent import futures
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from jaxrl_hw.checkpointing import description, leaves, orbax_io
 from jaxrl_hw.checkpointing.description import Arrays, Meta
-from jaxrl_hw.checkpointing.restore import Template, Warn, log_warning, read_newest
+from jaxrl_hw.checkpointing.restore import Template, read_newest
 from jaxrl_hw.checkpointing.store import CheckpointStore
 from jaxrl_hw.errors import UserError, first_line
+from jaxrl_hw.loggers.jsonl import Warn, log_warning
 
 _BEST_BY = "episode_return"
 
@@ -76,12 +76,7 @@ class Checkpoints:
     def __enter__(self) -> Checkpoints:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def save(

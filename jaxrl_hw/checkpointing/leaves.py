@@ -1,4 +1,4 @@
-"""A state as a flat table of NumPy arrays with a description, and back again, to the last bit."""
+"""Converts a state to named NumPy arrays with a description, and back, to the last bit."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ _SHOWN = 3
 
 
 def to_arrays(state: Any) -> tuple[Arrays, Description]:
-    """Copy every leaf to the host: names like "params.policy.0.w" to arrays, and what they are.
+    """Copy every leaf to the host: arrays by name ("params.policy.0.w"), and their description.
 
-    The copies are finished and share no memory with the device, so the state may be donated as soon
-    as this returns. Typed random keys become their uint32 data.
+    The copies share no memory with the device, so the state may be donated when this returns. Typed
+    random keys become their uint32 data.
     """
     leaves = _named(state)
     raw = {n: jax.random.key_data(x) if _is_key(x) else x for n, x in leaves.items()}
     for leaf in raw.values():
         if isinstance(leaf, jax.Array):
-            leaf.copy_to_host_async()  # all transfers at once; the copies below then wait for each
+            leaf.copy_to_host_async()  # starts all transfers; the copies below wait for each
     arrays = {name: np.array(leaf, copy=True, order="C") for name, leaf in raw.items()}
     return arrays, {name: _describe(leaf, arrays[name]) for name, leaf in leaves.items()}
 
 
 def add_checksums(arrays: Arrays, description: Description) -> None:
-    """Put the checksum of every array into its description."""
+    """Add the checksum of every array to its description."""
     for name, array in arrays.items():
         description[name]["crc"] = _crc(array)
 
 
 def check_same(description: Description, template: Any, source: str) -> None:
-    """Raise UserError, naming the first leaves that differ, where `template` is of another form."""
+    """Raises UserError, naming the first leaves that differ, where `template` has another form."""
     wanted = {name: _form(leaf) for name, leaf in _named(template).items()}
     saved = {name: _text(entry["dtype"], entry["shape"]) for name, entry in description.items()}
     differing = [
@@ -56,9 +56,9 @@ def check_same(description: Description, template: Any, source: str) -> None:
 
 
 def verified(arrays: Mapping[str, Any], description: Description) -> Arrays:
-    """The arrays that a description names, as they were written.
+    """The arrays that a description names.
 
-    Raises DamagedError where one is missing or its checksum does not agree.
+    Raises DamagedError where one is missing or differs from its checksum.
     """
     return {name: _checked(name, arrays, entry) for name, entry in description.items()}
 
@@ -66,7 +66,7 @@ def verified(arrays: Mapping[str, Any], description: Description) -> Arrays:
 def from_arrays(arrays: Arrays, description: Description, template: Any) -> Any:
     """The state in `template`'s structure, as uncommitted arrays on the default device.
 
-    They have no weak type, so a jitted function sees what it has compiled for.
+    They have no weak type, so a jitted function does not compile again.
     """
     names, treedef = list(_named(template)), jax.tree_util.tree_structure(template)
     leaves = []
@@ -77,7 +77,7 @@ def from_arrays(arrays: Arrays, description: Description, template: Any) -> Any:
         elif isinstance(leaf, (bool, int, float, complex)):
             leaves.append(type(leaf)(array.item()))
         else:
-            # A copy: XLA cannot take over a buffer that NumPy owns, so a donated one is copied.
+            # XLA cannot take over a buffer of NumPy's: without this copy, each donation copies.
             leaves.append(jnp.array(array, dtype=array.dtype, copy=True))
     return jax.tree_util.tree_unflatten(treedef, leaves)
 
@@ -116,16 +116,16 @@ def _describe(leaf: Any, array: np.ndarray) -> dict[str, Any]:
 def _checked(name: str, arrays: Mapping[str, Any], entry: Mapping[str, Any]) -> np.ndarray:
     shape = tuple(entry.get("raw", entry["shape"]))
     dtype = np.dtype(np.uint32) if "impl" in entry else jnp.dtype(entry["dtype"])
-    if 0 in shape:  # Orbax refuses arrays without elements; there is nothing in them to lose
+    if 0 in shape:  # not saved: Orbax refuses arrays without elements
         return np.zeros(shape, dtype)
     if name not in arrays:
         raise DamagedError(f"{name} is missing")
     array = np.asarray(arrays[name])
     if array.shape != shape or array.dtype != dtype or _crc(array) != entry["crc"]:
-        raise DamagedError(f"the content of {name} is not what was written")
+        raise DamagedError(f"{name} differs from what was written")
     return array
 
 
 def _crc(array: np.ndarray) -> int:
-    # Viewed as bytes: zlib does not know bfloat16.
+    # As bytes, because zlib does not know bfloat16.
     return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)

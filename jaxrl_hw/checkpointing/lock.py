@@ -1,11 +1,10 @@
 """One run, one writer: the lock file `session.open` in the folder of a run.
 
-`filelock` guards the takeover of a lock file. It cannot hold the lock for a run's whole life:
-a FileLock ends with the process but says nothing of it (and many network disks do not pass it on to
-other machines), a SoftFileLock outlives a machine that crashed, and a SoftFileLease makes whoever
-comes next watch it for the whole 10 minutes. A lock file of our own says who trains (host, pid,
-start time of the process), carries the record of the session, and its age shows at once whether a
-process of another machine still lives.
+`filelock` only guards the takeover of a lock file. Over a run's whole life a FileLock does not say
+who holds it, and many network disks do not pass it on to other machines; a SoftFileLock outlives a
+machine that crashed; a SoftFileLease makes the next process watch it for all of the 10 minutes. The
+lock file names host, pid and start time of the process and carries the session's record. Its age
+shows at once whether a process of another machine still lives.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import os
 import tempfile
 import threading
 import time
-import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -33,7 +31,6 @@ HEARTBEAT_S = 30.0
 STALE_S = 600.0
 """The process of a lock file from another machine counts as dead after so long without a touch."""
 
-_HERE, _ELSEWHERE, _DEAD = "here", "elsewhere", "dead"
 _BEING_WRITTEN_S = 2.0
 """An incomplete lock file younger than this is still being written."""
 _GUARD_TIMEOUT_S = 5.0
@@ -88,7 +85,8 @@ class Lock:
                 if not _is_complete(found) and age_s(self.path) < _BEING_WRITTEN_S:
                     time.sleep(0.1)
                     continue
-                _refuse_living(found, self.path)
+                if is_living(found, self.path):
+                    raise _occupied(found, self.path)
                 if remove(self.path, found):
                     previous = _without_identity(found)
         self._content, self._new_owner, self._released = identity, "", threading.Event()
@@ -163,25 +161,22 @@ def read_lock(path: Path) -> Content | None:
 
 def is_living(found: Content, path: Path) -> bool:
     """Whether the process that a lock file names still trains, as far as this machine can see."""
-    return _whereabouts(found, path) != _DEAD
+    if not _is_complete(found):
+        return False  # half a lock file shows only that a session was killed
+    if found["host"] == _identity()["host"]:
+        return _is_alive(found, path)
+    return age_s(path) < STALE_S
 
 
 def remove(path: Path, found: Content) -> bool:
     """Delete the lock file with the content `found`; False where another process was faster."""
-    aside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        path.rename(aside)
-    except FileNotFoundError:
+    if read_lock(path) != found:
         return False
+    try:
+        path.unlink(missing_ok=True)
     except OSError as error:
         raise RunError(f"cannot remove {path}: {error.strerror or error}") from error
-    current = read_lock(aside)
-    with contextlib.suppress(OSError):
-        aside.unlink()
-    if current != found and current is not None:  # the lock file of the faster process goes back
-        with contextlib.suppress(RunError):
-            _create(path, current)
-    return current == found
+    return True
 
 
 def age_s(path: Path) -> float:
@@ -218,8 +213,8 @@ def _create(path: Path, content: Content) -> bool:
 def _takeover_guard(path: Path) -> Iterator[None]:
     """One process at a time, where the disk has locks.
 
-    Making a lock file is one step; finding a dead one and replacing it is several. On a disk
-    without locks `remove` still checks what it deletes.
+    Making a lock file is one step; finding a dead one and replacing it is several. Where two
+    processes do so at once on a disk without locks, `_look` tells the first that it has lost.
     """
     from filelock import FileLock  # tens of ms, and `runs list` needs none of it
 
@@ -237,30 +232,12 @@ def _takeover_guard(path: Path) -> Iterator[None]:
             guard.release()
 
 
-def _refuse_living(found: Content, path: Path) -> None:
-    where = _whereabouts(found, path)
-    if where == _DEAD:
-        return
-    pid, host, folder = found["pid"], found["host"], path.parent
-    if where == _HERE:
-        raise UserError(
-            f"process {pid} is already training in {folder}, on this machine ({host}); "
-            "stop it, or choose another --run-dir"
-        )
-    raise UserError(
-        f"process {pid} is already training in {folder}, on {host}, last seen "
-        f"{age_s(path):.0f} s ago; stop it, or choose another --run-dir; if it is dead, run this "
+def _occupied(found: Content, path: Path) -> UserError:
+    return UserError(
+        f"process {found['pid']} on {found['host']} is already training in {path.parent}, last "
+        f"seen {age_s(path):.0f} s ago; stop it, or choose another --run-dir; if it died, run this "
         f"again {STALE_S / 60:.0f} min after it was last seen, or delete {path}"
     )
-
-
-def _whereabouts(found: Content, path: Path) -> str:
-    """Where the process of a lock file trains: here, elsewhere, or nowhere (dead)."""
-    if not _is_complete(found):
-        return _DEAD  # half a lock file shows only that a session was killed
-    if found["host"] == _identity()["host"]:
-        return _HERE if _is_alive(found, path) else _DEAD
-    return _ELSEWHERE if age_s(path) < STALE_S else _DEAD
 
 
 def _is_complete(found: Content) -> bool:

@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
-from typing import Any, TypeGuard
+from typing import Any
 
 from jaxrl_hw.errors import UserError
 
@@ -25,10 +25,8 @@ _LONGEST = 1000
 class Entry:
     """One file."""
 
-    size: int
-    """Bytes."""
-    sha256: str
-    """Hexadecimal."""
+    size: int  # bytes
+    sha256: str  # hexadecimal
 
 
 @dataclass(frozen=True)
@@ -63,20 +61,18 @@ def decode(data: bytes, source: str) -> Manifest:
     try:
         record = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise _damaged(source, "it is not JSON") from error
-    if not isinstance(record, dict) or not isinstance(record.get("files"), dict):
-        raise _damaged(source, 'it has no "files"')
-    if record.get("format") != FORMAT:
-        raise UserError(
-            f"{MANIFEST} in {source} has format {record.get('format')!r}, this version reads "
-            f"format {FORMAT}: use the version of jaxrl_hw that packed it"
-        )
-    files = {str(path): _entry(value, path, source) for path, value in record["files"].items()}
-    _check_paths(files, source)
-    iteration, best = record.get("iteration"), record.get("best")
-    if not _is_count(iteration) or not (best is None or _is_count(best)):
-        raise _damaged(source, f'"iteration" and "best" are {iteration!r} and {best!r}, not counts')
-    return Manifest(str(record.get("name", "")), iteration, best, files)
+        raise UserError(f"{MANIFEST} in {source} is not JSON; pack the run again") from error
+    match record:
+        case {"format": number} if number != FORMAT:
+            raise UserError(
+                f"{MANIFEST} in {source} has format {number!r}, this version reads format "
+                f"{FORMAT}: use the version of jaxrl_hw that packed it"
+            )
+        case {"name": str(name), "iteration": int(iteration), "best": best, "files": dict(files)}:
+            entries = {path: _entry(path, files, source) for path in files}
+            if REQUIRED in entries and (best is None or isinstance(best, int)):
+                return Manifest(name, iteration, best, entries)
+    raise UserError(f"{MANIFEST} in {source} is incomplete; pack the run again")
 
 
 def unsafe(path: str) -> str:
@@ -95,30 +91,15 @@ def unsafe(path: str) -> str:
     return ""
 
 
-def _check_paths(files: dict[str, Entry], source: str) -> None:
-    for path in files:
-        reason = unsafe(path)
-        if not reason and path not in FILES and not _INSIDE.fullmatch(path):
-            reason = "is not part of a run"
-        if not reason and any(str(parent) in files for parent in PurePosixPath(path).parents):
-            reason = "lies in a file"
-        if reason:
-            raise UserError(f"{source} is refused: {MANIFEST} lists {path[:200]!r}, which {reason}")
-    if REQUIRED not in files:
-        raise _damaged(source, f"it does not list {REQUIRED}")
-
-
-def _entry(value: Any, path: str, source: str) -> Entry:
-    record = value if isinstance(value, dict) else {}
-    size, digest = record.get("size"), record.get("sha256")
-    if not _is_count(size) or not isinstance(digest, str) or not _SHA256.fullmatch(digest):
-        raise _damaged(source, f"{path[:200]!r} needs a size and a SHA-256")
-    return Entry(size, digest)
-
-
-def _is_count(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
-
-
-def _damaged(source: str, what: str) -> UserError:
-    return UserError(f"{MANIFEST} in {source} is damaged: {what}; pack the run again")
+def _entry(path: str, files: dict[str, Any], source: str) -> Entry:
+    reason = unsafe(path)
+    if not reason and path not in FILES and not _INSIDE.fullmatch(path):
+        reason = "is not part of a run"
+    if not reason and any(str(parent) in files for parent in PurePosixPath(path).parents):
+        reason = "lies in a file"
+    match files[path]:
+        case {"size": int(size), "sha256": str(digest)} if size >= 0 and _SHA256.fullmatch(digest):
+            if not reason:
+                return Entry(size, digest)
+    reason = reason or "has no size and SHA-256"
+    raise UserError(f"{source} is refused: {MANIFEST} lists {path[:200]!r}, which {reason}")

@@ -12,14 +12,14 @@ import os
 import shutil
 import threading
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 
 from jaxrl_hw.checkpointing.description import META
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.checkpointing.store import CheckpointStore
 from jaxrl_hw.errors import RunError, first_line
+from jaxrl_hw.loggers.jsonl import Warn
 
 SMALL_FILES = ("config.json", "plan.json", "sessions.jsonl", "metrics.jsonl")
 _QUIET_S = 3.0
@@ -57,7 +57,7 @@ class Mirror:
         run: RunDir,
         mirror: RunDir,
         store: CheckpointStore,
-        warn: Callable[[str], None],
+        warn: Warn,
         *,
         replace: bool = False,
     ) -> None:
@@ -74,12 +74,7 @@ class Mirror:
     def __enter__(self) -> Mirror:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close(self.timeout_s)
 
     def request(self) -> None:

@@ -36,8 +36,7 @@ class Packed(NamedTuple):
     """A zip that has been written."""
 
     path: Path
-    size: int
-    """Bytes."""
+    size: int  # bytes
     manifest: Manifest
 
 

@@ -1,4 +1,4 @@
-"""What a run was made with: package versions and the git commit."""
+"""The program that made a run: package versions and the git commit."""
 
 from __future__ import annotations
 
@@ -7,19 +7,13 @@ from importlib import metadata
 from pathlib import Path
 
 _PACKAGES = (
-    "jaxrl_hw",
-    "jax",
-    "jaxlib",
-    "mujoco",
-    "mujoco-mjx",
-    "optax",
-    "orbax-checkpoint",
-    "numpy",
+    *("jaxrl_hw", "jax", "jaxlib", "mujoco", "mujoco-mjx"),
+    *("optax", "orbax-checkpoint", "numpy"),
 )
 
 
 def package_versions() -> dict[str, str]:
-    """Versions of the packages that decide a run's numbers; those not installed are left out."""
+    """Versions of the installed packages that determine a run's numbers."""
     import platform
 
     versions = {"python": platform.python_version()}
@@ -32,12 +26,12 @@ def package_versions() -> dict[str, str]:
 
 
 def git_commit() -> str | None:
-    """Commit of the checkout that holds this package, "-dirty" added where files changed.
+    """Commit of the checkout that holds this package, with "-dirty" where files have changed.
 
-    None where the package was not run from a git checkout of its own, or git is missing.
+    None where the package does not run from a git checkout of its own, or git is missing.
     """
     root = Path(__file__).resolve().parents[2]
-    if not (root / ".git").exists():  # installed inside somebody else's checkout: not our commit
+    if not (root / ".git").exists():  # installed inside somebody else's checkout
         return None
     commit = _git(root, "rev-parse", "HEAD")
     if not commit:
@@ -49,12 +43,7 @@ def _git(root: Path, *arguments: str) -> str | None:
     command = ["git", "-C", str(root), *arguments]
     try:
         done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=False,
-            stdin=subprocess.DEVNULL,
+            command, capture_output=True, text=True, timeout=5, stdin=subprocess.DEVNULL
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

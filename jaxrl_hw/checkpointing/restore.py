@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,19 +19,13 @@ from jaxrl_hw.checkpointing.description import (
 )
 from jaxrl_hw.checkpointing.store import CheckpointStore
 from jaxrl_hw.errors import RunError, UserError, first_line
-
-Warn = Callable[[str], None]
+from jaxrl_hw.loggers.jsonl import Warn, log_warning
 
 Template = Any
 """The form to restore: a state, its jax.ShapeDtypeStructs, or a function that makes one of these
 from the settings (a dict) that the checkpoint was saved with, {} where it has none."""
 
 _ATTEMPTS = 3
-
-
-def log_warning(message: str) -> None:
-    """The default `warn`: Python's log."""
-    logging.getLogger("jaxrl_hw").warning(message)
 
 
 class AllDamagedError(RunError):

@@ -22,9 +22,11 @@ FORMAT = 1
 MISSING = "(not there)"
 """Stands for a setting that only one of two configs has."""
 
+_MARKS = ("config.json", "sessions.jsonl", "session.open", "metrics.jsonl", "checkpoints")
+
 
 class RunDir:
-    """Paths and small files of one run. Making the object touches nothing on disk."""
+    """Paths and small files of one run. Creating the object does not touch the disk."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).expanduser()
@@ -40,32 +42,33 @@ class RunDir:
         self.lock = Lock(self.session_open)
 
     def prepare(self) -> None:
-        """Create the folder where it is missing and make sure it can be written.
+        """Create the folder if it is missing and check that files can be written there.
 
-        Nothing of an existing run is touched. Raises UserError where the path is a file or may not
-        be written, RunError where the disk refuses.
+        Changes nothing of an existing run. Raises UserError where the path is a file or may not be
+        written, RunError where the disk refuses.
         """
-        blocking = next((p for p in (self.path, *self.path.parents) if p.exists()), None)
-        if blocking is not None and not blocking.is_dir():
-            raise UserError(f"--run-dir must be a folder, but {blocking} is a file; choose another")
+        existing = next((p for p in (self.path, *self.path.parents) if p.exists()), None)
+        if existing is not None and not existing.is_dir():
+            raise UserError(f"--run-dir must be a folder, but {existing} is a file; choose another")
         probe = self.path / f".probe-{os.getpid()}"
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             probe.write_text("a full disk fails here, not after the first hour\n")
         except (PermissionError, FileNotFoundError) as error:
-            hint = f"may not be written ({error.strerror}); choose another --run-dir"
-            raise UserError(f"the run folder {self.path} {hint}") from error
+            raise UserError(
+                f"the run folder {self.path} may not be written ({error.strerror}); "
+                "choose another --run-dir"
+            ) from error
         except OSError as error:
-            reason = error.strerror or str(error)
-            raise RunError(f"cannot write to the run folder {self.path}: {reason}") from error
+            raise RunError(f"cannot write in {self.path}: {error.strerror or error}") from error
         finally:
             with contextlib.suppress(OSError):
                 probe.unlink()
 
     def write_config(self, config: Mapping[str, Any]) -> None:
-        """config.json: the settings, package versions and git commit. Raises RunError.
+        """Write config.json: settings, package versions, git commit. Raises RunError.
 
-        The run's id, by which its copies are known, is made once and stays.
+        The first call makes the run's id, which identifies its copies; later calls keep it.
         """
         record = {
             "format": FORMAT,
@@ -79,22 +82,10 @@ class RunDir:
     def read_config(self) -> dict[str, Any] | None:
         """The settings in config.json as they were saved, None in a new folder.
 
-        `jaxrl_hw.config.saved` reads them as this version has them.
+        `jaxrl_hw.config.saved` translates them to this version's settings.
 
         Raises UserError where the file is damaged or of a newer format.
         """
-        record = self._read_record()
-        return None if record is None else dict(record["config"])
-
-    def read_id(self) -> str:
-        """What tells this run from all others, "" where it has no config.json or an old one."""
-        try:
-            record = read_json(self.config_json, "")
-        except UserError:
-            return ""
-        return str(record.get("id", "")) if isinstance(record, dict) else ""
-
-    def _read_record(self) -> dict[str, Any] | None:
         advice = "restore it from a copy, or start a new run with another --run-dir"
         record = read_json(self.config_json, advice)
         if record is None:
@@ -102,52 +93,61 @@ class RunDir:
         if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
             raise UserError(f'{self.config_json} has no "config" object: {advice}')
         if record.get("format", FORMAT) != FORMAT:
-            got = record["format"]
             raise UserError(
-                f"{self.config_json} has format {got!r}, this version reads format {FORMAT}: "
-                "use the version of jaxrl_hw that wrote it"
+                f"{self.config_json} has format {record['format']!r}, this version reads format "
+                f"{FORMAT}: use the version of jaxrl_hw that wrote it"
             )
-        return record
+        return dict(record["config"])
+
+    def read_id(self) -> str:
+        """The run's id, "" without a config.json or with one from before there were ids."""
+        try:
+            record = read_json(self.config_json, "")
+        except UserError:
+            return ""
+        return str(record.get("id", "")) if isinstance(record, dict) else ""
 
     def newest_checkpoint(self) -> int:
-        """The newest complete checkpoint's iteration, 0 without one; reads names only."""
+        """The newest complete checkpoint's iteration, 0 without one. Reads names only.
+
+        Raises OSError where the folder cannot be read, as on a drive that fails.
+        """
         if not self.checkpoints.is_dir():
             return 0
         names = (entry.name for entry in self.checkpoints.iterdir())
         return max((int(name) for name in names if name.isdecimal()), default=0)
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
-        """plan.json. Raises RunError where it cannot be written."""
+        """Write plan.json. Raises RunError where it cannot be written."""
         write_json(self.plan_json, dict(plan))
 
     def claim(self) -> None:
-        """Make this process the only one that trains in the folder, until `release`.
+        """Lock the folder, so that only this process trains in it, until `release`.
 
-        What is left of a session that was killed becomes a line of sessions.jsonl with
-        `"ended": "killed"`. Raises UserError where another process trains here, RunError where the
-        disk refuses.
+        A killed session becomes a line of sessions.jsonl with `"ended": "killed"`. Raises UserError
+        where another process trains here, RunError where the disk refuses.
         """
-        left = self.lock.acquire()
-        if left:  # a process that was killed before its session began has left {}
-            self.append_session({**left, "ended": "killed"})
+        previous = self.lock.acquire()
+        if previous:  # {} where the process was killed before its session began
+            self.append_session({**previous, "ended": "killed"})
 
     def release(self) -> None:
-        """Let others train in the folder; without effect where it is not claimed."""
+        """Unlock the folder; without effect where this object does not hold the lock."""
         self.lock.release()
 
     def open_session(self, record: Mapping[str, Any]) -> None:
-        """Note on disk that a session runs, so that a killed one is still counted.
+        """Write to the lock file that a session runs, so that a killed one still counts.
 
-        Claims the folder where that was not done before. Raises as `claim` does.
+        Claims the folder unless it is claimed. Raises as `claim` does.
         """
         if not self.lock.held:
             self.claim()
         self.lock.write({"started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **record})
 
     def close_session(self, record: Mapping[str, Any]) -> None:
-        """Write the session's line: what `open_session` was given, completed by `record`.
+        """Write the session's line: the record of `open_session`, completed by this one.
 
-        Raises RunError where it cannot be written; the session will then count as killed.
+        Raises RunError where it cannot be written; the session then counts as killed.
         """
         try:
             self.append_session({**self.lock.record, **record})
@@ -164,17 +164,17 @@ class RunDir:
                 file.seek(0, os.SEEK_END)
                 if file.tell() > 0:
                     file.seek(-1, os.SEEK_END)
-                    if file.read(1) != b"\n":  # a line cut by a crash must not swallow this one
+                    if file.read(1) != b"\n":  # a crash cut the line before
                         line = "\n" + line
                 file.write(line.encode())
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            reason = error.strerror or str(error)
+            reason = error.strerror or error
             raise RunError(f"cannot write {self.sessions_jsonl}: {reason}") from error
 
     def read_sessions(self) -> list[dict[str, Any]]:
-        """All sessions that ended, oldest first; lines cut by a crash are left out."""
+        """All sessions that ended, oldest first, without lines that a crash has cut."""
         try:
             lines = self.sessions_jsonl.read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
@@ -191,41 +191,31 @@ class RunDir:
 def config_differences(
     old: Mapping[str, Any], new: Mapping[str, Any], ignore: set[str]
 ) -> list[tuple[str, Any, Any]]:
-    """What differs between two nested settings: (dotted key, old value, new value), by key.
+    """The differences of two nested settings: (dotted key, old value, new value), by key.
 
-    ignore: dotted keys, or prefixes of them, that may differ. Tuples equal lists, as JSON has only
-    lists; a key on one side only has "(not there)" on the other.
+    ignore: dotted keys, or their prefixes, that may differ. A tuple equals a list, as JSON has only
+    lists. Where a key is missing on one side, its value is `MISSING`.
     """
-    before, after = dict(_flatten(old, "")), dict(_flatten(new, ""))
+    before, after = (dict(_flatten(json.loads(json.dumps(x)), "")) for x in (old, new))
     differences = []
     for key in sorted(before.keys() | after.keys()):
-        if any(key == name or key.startswith(f"{name}.") for name in ignore):
-            continue
         was, now = before.get(key, MISSING), after.get(key, MISSING)
-        if was != now:
+        ignored = any(key == name or key.startswith(f"{name}.") for name in ignore)
+        if was != now and not ignored:
             differences.append((key, was, now))
     return differences
 
 
 def _flatten(value: Any, key: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        for name, part in value.items():
-            yield from _flatten(part, f"{key}.{name}" if key else str(name))
-    else:
-        yield key, _plain(value)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value]
-    return value
-
-
-_MARKS = ("config.json", "sessions.jsonl", "session.open", "metrics.jsonl", "checkpoints")
+    if not isinstance(value, dict):
+        yield key, value
+        return
+    for name, part in value.items():
+        yield from _flatten(part, f"{key}.{name}" if key else name)
 
 
 def name_of(folder: Path) -> str:
-    """What a run is called: the last part of its path, also where that was given as `.`."""
+    """A run's name: the last part of its path, even where the path is `.`."""
     return os.path.basename(os.path.abspath(folder))
 
 
@@ -240,8 +230,8 @@ def check_run(folder: Path) -> None:
         return
     if not folder.exists():
         raise UserError(f"no run: {folder} does not exist; python -m jaxrl_hw.runs lists them")
-    what = "it has no config.json" if folder.is_dir() else "it is a file"
-    raise UserError(f"{folder} is no run, {what}; name the folder of one, such as runs/NAME")
+    reason = "it has no config.json" if folder.is_dir() else "it is a file"
+    raise UserError(f"{folder} is no run, {reason}; name the folder of one, such as runs/NAME")
 
 
 def is_run_folder(source: str) -> bool:

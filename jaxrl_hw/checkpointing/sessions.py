@@ -101,22 +101,15 @@ def _is_closed(opened: OpenSession, records: list[dict[str, Any]]) -> bool:
 
 
 def _session(record: Mapping[str, Any]) -> Session:
-    def text(name: str) -> str:
-        return str(record.get(name, ""))
+    def count(name: str) -> int | None:
+        return record[name] if type(record.get(name)) is int else None
 
-    def number(name: str) -> int | None:
-        value = record.get(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
-
+    texts = ("started", "hardware", "platform", "physics", "ended")
     seconds = record.get("seconds")
     return Session(
-        started=text("started"),
-        hardware=text("hardware"),
-        platform=text("platform"),
-        physics=text("physics"),
-        num_envs=number("num_envs"),
-        first_iteration=number("first_iteration"),
-        last_iteration=number("last_iteration"),
+        **{name: str(record.get(name, "")) for name in texts},
+        num_envs=count("num_envs"),
+        first_iteration=count("first_iteration"),
+        last_iteration=count("last_iteration"),
         seconds=float(seconds) if isinstance(seconds, (int, float)) else None,
-        ended=text("ended"),
     )

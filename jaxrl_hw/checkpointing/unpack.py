@@ -1,8 +1,8 @@
 """Unpacks a run: checks everything, and makes the whole folder or nothing.
 
-zipfile checks each file's CRC-32 while reading and stops at the size that the zip states. It lacks,
-and this module checks: links and devices, names that are unsafe, unknown or there twice (zipfile
-renames the first and keeps the last of the second), how far a zip may swell, and SHA-256 sums.
+zipfile compares each file with its CRC-32 and reads no more than the size that the zip states. This
+module checks what zipfile does not: links and devices, unsafe names (zipfile rewrites them), names
+that are there twice, files that are no part of a run, SHA-256 sums, and how far a zip may swell.
 """
 
 from __future__ import annotations
@@ -67,7 +67,6 @@ def unpack(path: Path, out: Path | None = None, unchecked_bytes: int = UNCHECKED
             manifest = _read_manifest(archive, infos, path)
             _compare(infos, manifest, path, unchecked_bytes)
             target = _target(manifest, out)
-            _check_room(target, manifest)
             with _temporary(target) as folder:
                 for name, entry in manifest.files.items():
                     _extract(archive, infos[name], entry, folder / name, path)
@@ -79,32 +78,24 @@ def unpack(path: Path, out: Path | None = None, unchecked_bytes: int = UNCHECKED
 
 
 def _open(path: Path) -> zipfile.ZipFile:
-    advice = "give the zip that `python -m jaxrl_hw.runs pack` has written"
-    if not path.is_file():
-        state = "is a folder" if path.is_dir() else "does not exist"
-        raise UserError(f"{path} {state}; {advice}")
-    if not zipfile.is_zipfile(path):
-        size = formats.size(path.stat().st_size)
-        raise UserError(f"{path} ({size}) is no zip, or only the beginning of one; {advice}")
+    advice = "give a zip that `python -m jaxrl_hw.runs pack DIR` has written"
     try:
         return zipfile.ZipFile(path)
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+        raise UserError(f"{path}: {error.strerror}; {advice}") from error
     except _UNREADABLE as error:
-        raise UserError(f"{path} is damaged ({error}); download it or pack it again") from error
+        size = formats.size(path.stat().st_size)
+        raise UserError(f"{path} ({size}) is no whole zip ({error}); {advice}") from error
 
 
 def _members(archive: zipfile.ZipFile, path: Path) -> dict[str, zipfile.ZipInfo]:
-    """The zip's files by name. Raises UserError for any that may not be written."""
+    """The zip's files by name. Raises UserError for any that is not an ordinary file."""
     infos: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
         name = info.orig_filename  # zipfile cuts `filename` at a zero byte
-        reason = unsafe(name.removesuffix("/")) or _unwanted(info)
-        if not reason and name in infos:
-            reason = "is there twice"
+        reason = "is there twice" if name in infos else _unwanted(info)
         if reason:
-            raise UserError(
-                f"{path} is refused: {name[:200]!r} in it {reason}; use a zip from a source that "
-                "you trust"
-            )
+            raise UserError(f"{path} is refused: {name[:200]!r} in it {reason}; pack the run again")
         if not info.is_dir():
             infos[name] = info
     return infos
@@ -126,10 +117,7 @@ def _read_manifest(
 ) -> Manifest:
     info = infos.pop(MANIFEST, None)
     if info is None:
-        raise UserError(
-            f"{path} has no {MANIFEST}, so it is no packed run; make one with "
-            "`python -m jaxrl_hw.runs pack DIR`"
-        )
+        raise UserError(f"{path} has no {MANIFEST}, so it is no packed run")
     if info.file_size > _MANIFEST_LIMIT:
         raise UserError(f"{MANIFEST} in {path} has {info.file_size} bytes; pack the run again")
     return decode(b"".join(_chunks(archive, info, path)), str(path))
@@ -162,24 +150,20 @@ def _target(manifest: Manifest, out: Path | None) -> Path:
             raise UserError(f"the run is called {name[:200]!r}, which is no folder; give --out DIR")
         out = Path("runs") / name
     target = out.expanduser()
-    existing = next((p for p in (target, *target.parents) if p.exists()), None)
-    if existing is not None and not existing.is_dir():
+    existing = next(path for path in (target.resolve(), *target.resolve().parents) if path.exists())
+    if not existing.is_dir():
         raise UserError(f"{existing} is a file; choose another folder with --out DIR")
     if target.is_dir() and any(target.iterdir()):
         raise UserError(f"{target} exists and is not empty; choose another folder with --out DIR")
     if target.resolve() == Path.cwd():
         raise UserError(f"--out {out} is the current folder; name a new one")
-    return target
-
-
-def _check_room(target: Path, manifest: Manifest) -> None:
-    parent = next(path for path in target.resolve().parents if path.is_dir())
-    free, needed = shutil.disk_usage(parent).free, manifest.size + _BLOCK * len(manifest.files)
+    free, needed = shutil.disk_usage(existing).free, manifest.size + _BLOCK * len(manifest.files)
     if needed > free:
         raise UserError(
             f"{target} needs {formats.size(needed)}, {formats.size(free)} are free; make room, or "
             "choose another disk with --out DIR"
         )
+    return target
 
 
 @contextlib.contextmanager

@@ -10,17 +10,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from jaxrl_hw.checkpointing import store
+from jaxrl_hw.checkpointing import sessions, store
 from jaxrl_hw.checkpointing.run_dir import RunDir, is_run, name_of
-from jaxrl_hw.checkpointing.sessions import (
-    TRAINING,
-    OpenSession,
-    Session,
-    open_session,
-    session_history,
-)
+from jaxrl_hw.checkpointing.sessions import TRAINING, Session
 from jaxrl_hw.checkpointing.store import SavedCheckpoint
 from jaxrl_hw.config.saved import config_from, read_settings
+from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.loggers.jsonl import jsonable, read_rows
 
@@ -41,6 +36,8 @@ class Summary:
     why: str = ""
     """Why the run cannot continue, or a remark where it can."""
     robot: str = ""
+    robot_flag: str = ""
+    """What --robot must be to continue the run, "" where the flag may be left out."""
     task: str = ""
     num_envs: int | str | None = None
     goal: int | None = None
@@ -66,8 +63,11 @@ class Summary:
         """The command that continues the run, "" where none does."""
         if not self.saved or self.status not in (READY, DONE, TRAINING):
             return ""
-        more = f" --iterations {2 * max(self.goal or 0, self.saved)}" if self.status == DONE else ""
-        return f"python -m jaxrl_hw.train --run-dir {shlex.quote(str(self.folder))}{more}"
+        words = ["python", "-m", "jaxrl_hw.train", "--run-dir", str(self.folder)]
+        words += ["--robot", self.robot_flag] if self.robot_flag else []
+        if self.status == DONE:
+            words += ["--iterations", str(2 * max(self.goal or 0, self.saved))]
+        return shlex.join(words)
 
     def to_dict(self, detailed: bool = False) -> dict[str, Any]:
         """The summary as JSON; `detailed` adds every session and checkpoint."""
@@ -97,18 +97,13 @@ class Summary:
         return dict(jsonable(found))
 
 
-def list_runs(folder: Path) -> list[Summary]:
+def list_runs(folder: Path, robot: str = "") -> list[Summary]:
     """Every run in a folder, the one with the latest session first.
 
+    robot: as for `summarize`.
     Raises:
-      UserError: the folder is not there, is a run itself, or may not be read.
+      UserError: the folder does not exist, is a run itself, or may not be read.
     """
-    if not folder.is_dir():
-        state = "is a file" if folder.exists() else "does not exist"
-        raise UserError(
-            f"no folder of runs: {folder} {state}; name another, or train first: "
-            "python -m jaxrl_hw.train"
-        )
     if is_run(folder):
         raise UserError(
             f"{folder} is one run, not a folder of runs; python -m jaxrl_hw.runs show {folder}"
@@ -116,45 +111,84 @@ def list_runs(folder: Path) -> list[Summary]:
     try:
         names = sorted(entry.name for entry in os.scandir(folder) if not entry.name.startswith("."))
     except OSError as error:
-        raise UserError(f"{folder} may not be read ({error.strerror}); name another") from error
-    found = [summarize(folder / name) for name in names if is_run(folder / name)]
+        raise UserError(
+            f"no folder of runs: {folder}: {error.strerror}; name another, or train first: "
+            "python -m jaxrl_hw.train"
+        ) from error
+    found = [summarize(folder / name, robot) for name in names if is_run(folder / name)]
     return sorted(found, key=_last_started, reverse=True)
 
 
-def summarize(folder: Path, thorough: bool = False) -> Summary:
+def summarize(folder: Path, robot: str = "", thorough: bool = False) -> Summary:
     """The summary of a run; whatever is wrong with it becomes `status` and `why`.
 
+    robot: a robot that `load_robot` has loaded for the command line. Nothing is imported because
+        the files of a run name it.
     thorough: reads every row of metrics.jsonl, as continuing the run does.
     """
     run = RunDir(folder)
-    saves = store.list_checkpoints(run.checkpoints)
-    newest = store.newest_checkpoint(saves)
+    saved = store.list_checkpoints(run.checkpoints)
+    newest = store.newest_checkpoint(saved)
     found = Summary(
         name_of(folder),
         folder,
         bytes=disk_size(folder),
-        checkpoints=saves,
+        checkpoints=saved,
         saved=newest.iteration if newest else 0,
         trained=_last_iteration(run.metrics_jsonl),
     )
     try:
-        opened = open_session(run)
-        sessions = session_history(run, opened, found.saved, found.trained)
-        found = replace(found, sessions=sessions)
-        values = _settings(run)
+        opened = sessions.open_session(run)
+        history = sessions.session_history(run, opened, found.saved, found.trained)
+        found = replace(found, sessions=history)
+        settings = read_settings(run)
+        if settings is None:
+            raise UserError("it has no config.json")
+        for name, kind in (("robot", str), ("iterations", int)):
+            if not isinstance(settings.get(name), kind):
+                raise UserError(f'config.json has no usable "{name}"')
         found = replace(
             found,
-            robot=values["robot"],
-            task=str(values.get("task", "")),
-            num_envs=values.get("num_envs"),
-            goal=values["iterations"],
+            robot=settings["robot"],
+            robot_flag=robot if robot and _is_same_robot(robot, settings["robot"]) else "",
+            task=str(settings.get("task", "")),
+            num_envs=settings.get("num_envs"),
+            goal=settings["iterations"],
         )
         if thorough and run.metrics_jsonl.exists():
             read_rows(run.metrics_jsonl)
     except (OSError, ValueError, RuntimeError) as error:  # UserError and RunError are such
         return replace(found, status=DAMAGED, why=_one_line(error))
-    status, why = _status(found, values, opened)
+    status, why = _status(found, settings, opened)
     return replace(found, status=status, why=why)
+
+
+def _status(
+    found: Summary, settings: dict[str, Any], opened: sessions.OpenSession | None
+) -> tuple[str, str]:
+    if opened is not None and opened.state == TRAINING:
+        return TRAINING, f"in training now by {opened.owner}"
+    if not found.checkpoints:
+        return EMPTY, "no checkpoint yet"
+    last = found.checkpoints[-1]
+    if not found.saved:
+        return DAMAGED, f"checkpoint {last.iteration} is damaged: {last.problem}"
+    try:
+        config_from(settings, "config.json")
+    except UserError as error:
+        return REFUSED, _one_line(error)
+    if found.saved >= (found.goal or 0):
+        return DONE, "goal reached; a higher --iterations continues it"
+    if last.problem:
+        return READY, f"checkpoint {last.iteration} is damaged: continues after {found.saved}"
+    return READY, ""
+
+
+def _is_same_robot(first: str, second: str) -> bool:
+    try:
+        return get_robot(first) == get_robot(second)
+    except UserError:
+        return False
 
 
 def disk_size(folder: Path) -> int:
@@ -167,36 +201,6 @@ def disk_size(folder: Path) -> int:
     return total
 
 
-def _status(found: Summary, values: dict[str, Any], opened: OpenSession | None) -> tuple[str, str]:
-    if opened is not None and opened.state == TRAINING:
-        return TRAINING, f"in training now by {opened.owner}"
-    if not found.checkpoints:
-        return EMPTY, "no checkpoint yet"
-    broken = [save for save in found.checkpoints if save.problem]
-    if len(broken) == len(found.checkpoints):
-        return DAMAGED, f"checkpoint {broken[-1].iteration} is damaged: {broken[-1].problem}"
-    try:
-        config_from(values, "config.json")
-    except UserError as error:
-        return REFUSED, f"settings of another version: {_one_line(error)}"
-    if found.saved >= (found.goal or 0):
-        return DONE, "goal reached; a higher --iterations continues it"
-    if broken and broken[-1].iteration > found.saved:
-        return READY, f"checkpoint {broken[-1].iteration} is damaged: continues after {found.saved}"
-    return READY, ""
-
-
-def _settings(run: RunDir) -> dict[str, Any]:
-    """The run's settings. Raises UserError where the folder has none that can be used."""
-    values = read_settings(run)
-    if values is None:
-        raise UserError("it has no config.json")
-    for name, kind in (("robot", str), ("iterations", int)):
-        if not isinstance(values.get(name), kind):
-            raise UserError(f'config.json has no usable "{name}"')
-    return values
-
-
 def _last_iteration(path: Path) -> int:
     """The iteration of the last whole row of metrics.jsonl, 0 without one."""
     try:
@@ -206,10 +210,8 @@ def _last_iteration(path: Path) -> int:
     except OSError:
         return 0
     for line in reversed(lines[:-1]):
-        try:
+        with contextlib.suppress(ValueError, KeyError, TypeError):
             return int(json.loads(line)["iteration"])
-        except (ValueError, KeyError, TypeError):
-            continue
     return 0
 
 

@@ -289,3 +289,42 @@ def test_a_listing_loads_nothing_heavy(run, tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+OWN_ROBOT = """
+from dataclasses import replace
+from jaxrl_hw.envs.robots import get_robot
+ROBOT = replace(get_robot("cartpole"), name="own_pole")
+"""
+
+
+def test_code_that_a_run_names_is_imported_only_where_the_command_line_names_it_too(
+    run, tmp_path, capsys
+):
+    (tmp_path / "own_robot.py").write_text(OWN_ROBOT)
+    config = run / "config.json"
+    record = json.loads(config.read_text())
+    record["config"]["robot"] = "own_robot"
+    config.write_text(json.dumps(record))
+    assert main(["pack", "runs/walker"]) == 0
+    said = shown("show", "runs/walker")
+    assert "--robot own_robot" in said
+    assert "jaxrl_hw.train" not in said
+    for words in (("show", "runs/walker"), ("unpack", "walker.zip", "--out", "again")):
+        said = shown(*words, "--robot", "own_robot")
+        assert "jaxrl_hw.train --run-dir" in said
+        assert "--robot own_robot" in said
+    assert "own_robot imported: False" in shown("list")
+    assert "own_robot imported: True" in shown("list", "--robot", "own_robot")
+    assert main(["list", "--robot", "no.such.robot"]) == 2
+    assert "no.such.robot" in one_line(capsys)
+
+
+def shown(*words):
+    """What a process of its own prints, and whether it has imported the robot's module."""
+    code = (
+        f"import sys; from jaxrl_hw.runs import main; code = main({words}); "
+        "print('own_robot imported:', 'own_robot' in sys.modules); sys.exit(code)"
+    )
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
