@@ -1,4 +1,4 @@
-"""What the tests of several rooms share: engines that are dear to compile, and tiny runs."""
+"""Fixtures of several folders: engines that take long to compile, and tiny runs."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from jaxrl_hw.envs.physics import Physics
 from jaxrl_hw.envs.tasks.api import Task
 from jaxrl_hw.loggers.console import Console
 
-# What `hardware.xla` does for every run on the C engine: a host callback may otherwise wait for the
-# very thread it runs on. It has to be said before the first computation of the process.
+# As `hardware.xla` does for every run on the C engine: otherwise a host callback may wait for the
+# very thread it runs on. It has no effect after the first computation of the process.
 jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 
-class Bench(NamedTuple):
-    """A task and its engine, with the engine's step vmapped and jitted once for all tests."""
+class Compiled(NamedTuple):
+    """A task and its engine, whose step is vmapped and jitted once for all tests."""
 
     task: Task
     physics: Physics
-    step: Any  # (params, state, ctrl), every leaf [N, ...]; compiled anew for each N
-    starts: Any  # (keys [N]) -> Start, N fresh episodes: each its own masses, frictions and pose
+    step: Any  # (params, state, ctrl), every leaf [N, ...]; each N compiles again
+    starts: Any  # (keys [N]) -> Start: N episodes, each with its own masses, frictions and pose
 
 
 @pytest.fixture(scope="module")
 def quick_compile() -> Iterator[None]:
-    """Let XLA spend less on optimizing: most tests run what they compile a few times only."""
+    """XLA optimizes less: a test runs what it compiles a few times only."""
     before = jax.config.read("jax_disable_most_optimizations")
     jax.config.update("jax_disable_most_optimizations", True)
     yield
@@ -45,23 +45,20 @@ def quick_compile() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def bench() -> Callable[[str, str], Bench]:
-    """bench(robot, engine), built when first asked for."""
+def compiled() -> Callable[[str, str], Compiled]:
+    """compiled(robot, engine), built on first use."""
 
     @functools.cache
-    def make(robot: str, engine: str) -> Bench:
+    def make(robot: str, engine: str) -> Compiled:
         task, physics = make_task(Config(robot=robot, physics=engine))
-        step, starts = (
-            jax.jit(jax.vmap(physics.step)),
-            jax.jit(jax.vmap(lambda key: task.reset(task.params, key))),
-        )
-        return Bench(task, physics, step, starts)
+        starts = jax.vmap(lambda key: task.reset(task.params, key))
+        return Compiled(task, physics, jax.jit(jax.vmap(physics.step)), jax.jit(starts))
 
     return make
 
 
 def train(robot: str, folder: Path, **changes: Any) -> Run:
-    """The smallest run there is: its policy is as good as none, but it is one."""
+    """The smallest run: two iterations, 16 environments, a policy that has learned nothing."""
     base = preset_config(robot)
     config = replace(
         base,
@@ -87,7 +84,7 @@ def walking_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="session")
 def train_run() -> Callable[..., Run]:
-    """train_run(robot, folder, **changes of the config): the smallest run there is."""
+    """train_run(robot, folder, **changes of the config): the smallest run."""
     return train
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from jaxrl_hw.cli.doctor.results import PASS, WARN, CheckResult, Context
-from jaxrl_hw.cli.doctor.run_in_subprocess import CallError, run_in_subprocess
+from jaxrl_hw.cli.doctor.run_in_subprocess import CallError, one_line, run_in_subprocess
 from jaxrl_hw.hardware import cgroup, nvidia
 from jaxrl_hw.loggers import formats
 
@@ -26,9 +26,7 @@ def check(context: Context) -> Iterator[CheckResult]:
     has_gpu = context.platform == "gpu" or bool(nvml["gpus"]) or bool(smi["gpus"])
     yield driver_row("NVML", nvml, _NVML_ADVICE if has_gpu else "")
     yield driver_row("nvidia-smi", smi, _SMI_ADVICE if smi["notes"] else "")
-    main = _ask(ask_system)
-    yield main_row(main)
-    yield limit_row(main)
+    yield from main_rows(_ask(ask_system))
     yield resident_row(context.opened)
 
 
@@ -43,16 +41,16 @@ def ask_smi() -> dict[str, Any]:
 
 
 def ask_system() -> dict[str, Any]:
-    """Main memory by psutil and the limit of the control group, bytes."""
-    group = cgroup.memory_limit()
-    seen: dict[str, Any] = {} if group is None else {"limit": group.limit, "limit_free": group.free}
+    """Main memory by psutil, and the limit of the control group, bytes."""
+    limit = cgroup.memory_limit()
+    seen: dict[str, Any] = {"cgroup": None if limit is None else limit._asdict()}
     try:
         import psutil
 
         memory = psutil.virtual_memory()
     except Exception as error:  # it reads files of /proc that containers may hide
-        return {**seen, "notes": [str(error) or type(error).__name__]}
-    return {**seen, "total": int(memory.total), "available": int(memory.available)}
+        return {**seen, "notes": [one_line(error)]}
+    return {**seen, "psutil": {"total": int(memory.total), "available": int(memory.available)}}
 
 
 def device_row(opened: dict[str, Any] | None) -> CheckResult:
@@ -87,25 +85,25 @@ def driver_row(item: str, seen: dict[str, Any], advice: str) -> CheckResult:
     return CheckResult(_CHECK, item, WARN if advice else PASS, text, advice, seen)
 
 
-def main_row(seen: dict[str, Any]) -> CheckResult:
-    """Main memory as psutil reads it."""
-    if "total" not in seen:
+def main_rows(seen: dict[str, Any]) -> Iterator[CheckResult]:
+    """Main memory as psutil reads it, and the container's limit."""
+    main, limit = seen.get("psutil"), seen.get("cgroup")
+    if main is None:
         text = f"not available: {'; '.join(seen['notes'])}"
-        return CheckResult(_CHECK, "psutil", WARN, text, "pip install psutil")
-    total, available = seen["total"], seen["available"]
-    text = f"{formats.size(available)} available of {formats.size(total)}"
-    figures = {"total": total, "available": available}
-    return _unless_little("psutil", available, text, "close other programs", figures)
-
-
-def limit_row(seen: dict[str, Any]) -> CheckResult:
-    """The container's limit."""
-    if "limit" not in seen:
-        return CheckResult(_CHECK, "cgroup", PASS, "no limit on this process")
-    limit, free = seen["limit"], seen["limit_free"]
-    text = f"{formats.size(free)} free of a limit of {formats.size(limit)}"
-    figures = {"limit": limit, "free": free}
-    return _unless_little("cgroup", free, text, "give the container more memory", figures)
+        yield CheckResult(_CHECK, "psutil", WARN, text, "pip install psutil")
+    else:
+        free, total = formats.size(main["available"]), formats.size(main["total"])
+        little = main["available"] < LITTLE
+        advice = "close other programs" if little else ""
+        status, text = WARN if little else PASS, f"{free} available of {total}"
+        yield CheckResult(_CHECK, "psutil", status, text, advice, main)
+    if limit is None:
+        yield CheckResult(_CHECK, "cgroup", PASS, "no limit on this process")
+    else:
+        text = f"{formats.size(limit['free'])} free of a limit of {formats.size(limit['limit'])}"
+        little = limit["free"] < LITTLE
+        advice = "give the container more memory" if little else ""
+        yield CheckResult(_CHECK, "cgroup", WARN if little else PASS, text, advice, limit)
 
 
 def resident_row(opened: dict[str, Any] | None) -> CheckResult:
@@ -117,13 +115,6 @@ def resident_row(opened: dict[str, Any] | None) -> CheckResult:
     figures = {"resident": in_use, "peak": opened["resident_peak_bytes"]}
     text = f"{formats.size(in_use)} resident with JAX loaded"
     return CheckResult(_CHECK, "process", PASS, text, figures=figures)
-
-
-def _unless_little(
-    item: str, free: int, text: str, advice: str, figures: dict[str, Any]
-) -> CheckResult:
-    status, advice = (WARN, advice) if free < LITTLE else (PASS, "")
-    return CheckResult(_CHECK, item, status, text, advice, figures)
 
 
 def _ask(question: Callable[[], dict[str, Any]]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -38,7 +39,7 @@ def doctor(argv: Sequence[str], description: str) -> int:
             "status": report.worst(rows),
             "counts": report.counts(rows),
             "seconds": round(seconds, 1),
-            "rows": [row.to_dict() for row in rows],
+            "rows": [asdict(row) for row in rows],
         }
         print(json.dumps(data, indent=2))
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +34,6 @@ class CheckResult:
     def name(self) -> str:
         """`memory: NVML`"""
         return f"{self.check}: {self.item}" if self.item else self.check
-
-    def to_dict(self) -> dict[str, Any]:
-        """For --json."""
-        return asdict(self)
 
 
 @dataclass

@@ -27,15 +27,15 @@ pytestmark = pytest.mark.usefixtures("quick_compile")
 N = 4
 
 
-def starts(bench: Any, seed: int = 0) -> Any:
+def starts(engine: Any, seed: int = 0) -> Any:
     """N fresh episodes: each its own masses, frictions and pose."""
-    return bench.starts(jax.random.split(jax.random.key(seed), N))
+    return engine.starts(jax.random.split(jax.random.key(seed), N))
 
 
-def controls(bench: Any, amplitude: float, steps: int, seed: int = 0) -> list[jax.Array]:
+def controls(engine: Any, amplitude: float, steps: int, seed: int = 0) -> list[jax.Array]:
     """Targets about those that hold the home pose [N, nu], one array per control step."""
     rng = np.random.default_rng(seed)
-    hold = np.asarray(bench.physics.model.key("home").ctrl)
+    hold = np.asarray(engine.physics.model.key("home").ctrl)
     noise = amplitude * rng.standard_normal((steps, N, len(hold)))
     return [jnp.asarray(hold + part, jnp.float32) for part in noise]
 
@@ -55,8 +55,8 @@ def rows(tree: Any, keep: list[int]) -> Any:
     return jax.tree.map(lambda leaf: leaf[np.array(keep)], tree)
 
 
-def test_cartpole_moves_alike_on_both_engines(bench: Any) -> None:
-    on_mjx, native = bench("cartpole", "mjx"), bench("cartpole", "native")
+def test_cartpole_moves_alike_on_both_engines(compiled: Any) -> None:
+    on_mjx, native = compiled("cartpole", "mjx"), compiled("cartpole", "native")
     start = starts(native)
     a = b = start.physics
     for ctrl in controls(native, 0.3, 20):
@@ -111,9 +111,9 @@ def parting(native: Any, mjx_step: Any, amplitude: float, seed: int = 0) -> Part
 
 
 @pytest.mark.parametrize("amplitude", [0.03, 0.1])
-def test_a_legged_robot_moves_alike_on_both_engines(bench: Any, amplitude: float) -> None:
+def test_a_legged_robot_moves_alike_on_both_engines(compiled: Any, amplitude: float) -> None:
     # masses, torso offsets, joint and floor frictions differ from environment to environment
-    apart = parting(bench("g1_12dof", "native"), bench("g1_12dof", "mjx").step, amplitude)
+    apart = parting(compiled("g1_12dof", "native"), compiled("g1_12dof", "mjx").step, amplitude)
     assert apart.loaded > 150.0  # N: it stood on its feet for part of it
     # Most steps change no contact: medians of 2e-7 and 2e-5, float32's own roundings.
     assert np.median(apart.qpos) < 1e-6
@@ -139,8 +139,8 @@ def test_a_legged_robot_moves_alike_on_both_engines(bench: Any, amplitude: float
 
 
 @pytest.mark.parametrize("engine", ["native", "mjx"])
-def test_a_single_step_equals_its_row_among_many(bench: Any, engine: str) -> None:
-    many = bench("cartpole", engine)
+def test_a_single_step_equals_its_row_among_many(compiled: Any, engine: str) -> None:
+    many = compiled("cartpole", engine)
     start, ctrl = starts(many), controls(many, 0.5, 1)[0]
     batched = many.step(start.params, start.physics, ctrl)
     one = jax.tree.map(lambda leaf: leaf[2], (start.params, start.physics, ctrl))
@@ -152,8 +152,8 @@ def test_a_single_step_equals_its_row_among_many(bench: Any, engine: str) -> Non
             np.testing.assert_allclose(x, y[2], rtol=1e-5, atol=1e-5)
 
 
-def test_nested_vmaps_give_the_rows_of_a_flat_one(bench: Any) -> None:
-    native = bench("cartpole", "native")
+def test_nested_vmaps_give_the_rows_of_a_flat_one(compiled: Any) -> None:
+    native = compiled("cartpole", "native")
     start, ctrl = starts(native), controls(native, 0.5, 1)[0]
     flat = native.step(start.params, start.physics, ctrl)
     square = jax.tree.map(
@@ -163,8 +163,8 @@ def test_nested_vmaps_give_the_rows_of_a_flat_one(bench: Any) -> None:
     assert same_bits(flat, jax.tree.map(lambda leaf: leaf.reshape(N, *leaf.shape[2:]), nested))
 
 
-def test_the_number_of_threads_changes_no_bit(bench: Any) -> None:
-    native = bench("g1_12dof", "native")
+def test_the_number_of_threads_changes_no_bit(compiled: Any) -> None:
+    native = compiled("g1_12dof", "native")
     start, after = starts(native, 1), []
     for threads in (1, 2):
         model, fields = native.physics.model, native.task.fields
@@ -177,8 +177,8 @@ def test_the_number_of_threads_changes_no_bit(bench: Any) -> None:
     assert worst(after[0][0].qpos, start.physics.qpos) > 0.05
 
 
-def test_a_step_is_a_function_of_its_arguments_alone(bench: Any) -> None:
-    native = bench("g1_12dof", "native")
+def test_a_step_is_a_function_of_its_arguments_alone(compiled: Any) -> None:
+    native = compiled("g1_12dof", "native")
     first, other = starts(native, 0), starts(native, 1)
     ctrl = controls(native, 0.1, 1)[0]
     before = native.step(first.params, first.physics, ctrl)
@@ -189,9 +189,9 @@ def test_a_step_is_a_function_of_its_arguments_alone(bench: Any) -> None:
 @pytest.mark.parametrize("engine", ["native", "mjx"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_diverged_row_is_not_finite_and_leaves_its_neighbours_alone(
-    bench: Any, engine: str, value: float
+    compiled: Any, engine: str, value: float
 ) -> None:
-    many = bench("cartpole", engine)
+    many = compiled("cartpole", engine)
     start, ctrl = starts(many), controls(many, 0.5, 1)[0]
     healthy = many.step(start.params, start.physics, ctrl)
     sick = start.physics._replace(qpos=start.physics.qpos.at[1, 1].set(value))
@@ -202,8 +202,8 @@ def test_a_diverged_row_is_not_finite_and_leaves_its_neighbours_alone(
     assert same_bits(many.step(start.params, start.physics, ctrl), healthy)
 
 
-def test_a_legged_robot_that_diverged_leaves_nothing_behind(bench: Any) -> None:
-    native = bench("g1_12dof", "native")
+def test_a_legged_robot_that_diverged_leaves_nothing_behind(compiled: Any) -> None:
+    native = compiled("g1_12dof", "native")
     start, ctrl = starts(native), controls(native, 0.1, 1)[0]
     healthy = native.step(start.params, start.physics, ctrl)
     sick = start.physics._replace(qvel=start.physics.qvel.at[1, 8].set(np.nan))
@@ -213,8 +213,8 @@ def test_a_legged_robot_that_diverged_leaves_nothing_behind(bench: Any) -> None:
     assert same_bits(native.step(start.params, start.physics, ctrl), healthy)
 
 
-def test_each_environment_moves_by_its_own_parameters(bench: Any) -> None:
-    native = bench("g1_12dof", "native")
+def test_each_environment_moves_by_its_own_parameters(compiled: Any) -> None:
+    native = compiled("g1_12dof", "native")
     model = native.physics.model
     nominal = nominal_params(model, native.task.fields)
     params = jax.tree.map(lambda leaf: jnp.stack([leaf] * N), nominal)
@@ -240,8 +240,8 @@ def test_each_environment_moves_by_its_own_parameters(bench: Any) -> None:
     np.testing.assert_allclose(state.qpos[1], data.qpos, atol=1e-4)
 
 
-def test_a_slippery_floor_lets_the_feet_slide(bench: Any) -> None:
-    native = bench("g1_12dof", "native")
+def test_a_slippery_floor_lets_the_feet_slide(compiled: Any) -> None:
+    native = compiled("g1_12dof", "native")
     model = native.physics.model
     params = jax.tree.map(
         lambda leaf: jnp.stack([leaf] * N), nominal_params(model, native.task.fields)
@@ -279,8 +279,8 @@ def test_dropping_what_is_only_looked_at_changes_no_motion(robot: str) -> None:
     np.testing.assert_array_equal(*ends)
 
 
-def test_the_state_and_sensors_of_home_are_those_of_the_keyframe(bench: Any) -> None:
-    model = bench("g1_12dof", "native").physics.model
+def test_the_state_and_sensors_of_home_are_those_of_the_keyframe(compiled: Any) -> None:
+    model = compiled("g1_12dof", "native").physics.model
     state, slices = state_at(model), sensor_slices(model)
     np.testing.assert_allclose(state.qpos, model.key("home").qpos, rtol=1e-6)
     assert not np.any(state.qvel)
