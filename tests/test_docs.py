@@ -1,0 +1,148 @@
+"""README and docs: links lead somewhere, commands and flags exist, code parses, files are there."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import jaxrl_hw
+from jaxrl_hw.cli.main import COMMANDS, main
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+README_LINES = 150
+ENTRIES = 13
+"""At most, at the top of the package, beside the commands."""
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+FLAG = re.compile(r"(?<![\w-])--[a-z][\w.-]*\w")
+OF_OTHERS = {"--logdir", "--xla_gpu_deterministic_ops", "--num_envs"}
+"""Flags of other programs, and spellings, that the pages mention."""
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def prose(page: Path) -> str:
+    """A page without its fenced blocks."""
+    return FENCE.sub("", page.read_text())
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@cache
+def flags_of(*words: str) -> frozenset[str]:
+    """The flags that a command's --help names."""
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):
+        main([*words, "--help"])
+    return frozenset(FLAG.findall(shown.getvalue())) | {"--help"}
+
+
+@cache
+def known_flags(robot: str = "g1") -> frozenset[str]:
+    """The flags of all commands and scripts."""
+    commands = [("plan", "--robot", robot), ("play",), ("evaluate",), ("export",), ("doctor",)]
+    commands += [("runs", name) for name in ("list", "show", "pack", "unpack")]
+    scripts = [*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "scripts").glob("*.py")]
+    flags = {flag for path in scripts for flag in script_flags(path)}
+    return frozenset(flags.union(*(flags_of(*words) for words in commands)))
+
+
+def script_flags(path: Path) -> list[str]:
+    return re.findall(r'add_argument\(\s*"(--[\w-]+)"', path.read_text())
+
+
+def commands_in(page: Path) -> list[tuple[str, str, str]]:
+    """(command, subcommand or "", the rest of the line) for every command line of a page."""
+    pattern = (
+        r"(?:python -m jaxrl_hw\.|\bjaxrl-hw )([a-z_]+)(?: (list|show|pack|unpack)\b)?([^\n`#]*)"
+    )
+    return re.findall(pattern, page.read_text())
+
+
+@every_page
+def test_relative_links_lead_to_files_and_headings(page):
+    for link in LINK.findall(prose(page)):
+        path, _, anchor = link.partition("#")
+        if "://" in path:
+            continue
+        target = page if not path else (page.parent / path).resolve()
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= README_LINES
+
+
+def test_the_readme_links_to_every_page_of_the_docs():
+    links = {(ROOT / link).resolve() for link in LINK.findall((ROOT / "README.md").read_text())}
+    assert {page for page in PAGES if page.parent != ROOT} <= links
+
+
+@every_page
+def test_commands_and_their_flags_exist(page):
+    for name, subcommand, rest in commands_in(page):
+        assert name in COMMANDS, name
+        robot = re.search(r"--robot (\w+)(?![\w.])", rest)
+        words = [name, subcommand] if name == "runs" else [name]
+        if name in ("train", "plan") and robot:
+            words += ["--robot", robot[1]]
+        unknown = set(FLAG.findall(rest)) - OF_OTHERS - flags_of(*filter(None, words))
+        assert not unknown, (name, subcommand, unknown)
+
+
+@every_page
+def test_every_flag_on_a_page_is_known(page):
+    known = known_flags() | OF_OTHERS
+    unknown = {flag for flag in FLAG.findall(page.read_text()) if flag not in known}
+    assert not unknown
+
+
+@every_page
+def test_benchmarks_and_scripts_have_the_flags_that_pages_give_them(page):
+    for path, rest in re.findall(r"((?:benchmarks|scripts)/\w+\.py)([^\n`|]*)", page.read_text()):
+        assert set(FLAG.findall(rest)) <= set(script_flags(ROOT / path)), path
+
+
+@every_page
+def test_files_that_a_page_names_exist(page):
+    folders = "jaxrl_hw|benchmarks|examples|notebooks|scripts|tests|docs"
+    for name in re.findall(rf"`((?:{folders})/[\w./-]*\w)`", prose(page)):
+        assert "NAME" in name or (ROOT / name).exists(), name
+
+
+@every_page
+def test_no_page_names_a_path_of_one_machine(page):
+    found = re.findall(r"(?<![\w.])/(?:work|tmp|home|root|Users)\b[\w./-]*", page.read_text())
+    assert not found
+
+
+@every_page
+def test_python_blocks_parse_and_use_public_names(page):
+    for language, text in FENCE.findall(page.read_text()):
+        if language != "python":
+            continue
+        ast.parse(text)
+        for name in re.findall(r"\bjaxrl_hw\.([a-zA-Z]\w*)", text):
+            assert name in jaxrl_hw.__all__, name
+
+
+def test_the_architecture_page_names_every_entry_of_the_package():
+    package = Path(jaxrl_hw.__file__).parent
+    entries = [path for path in package.iterdir() if path.is_dir() and path.name[0].isalpha()]
+    entries += [path for path in package.glob("*.py") if path.stem not in COMMANDS]
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    assert not [path.name for path in entries if f"`{path.name}`" not in text]
+    assert len(entries) <= ENTRIES + 1, entries  # and __init__.py
