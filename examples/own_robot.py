@@ -1,149 +1,166 @@
-"""Your own robot and your own task, trained with the library's PPO: a hopper that hops forward.
+"""Your own robot and your own task: a hopper that hops forward, trained by the ordinary commands.
 
-    python examples/own_robot.py --iterations 60
+    python -m jaxrl_hw.train --robot examples.own_robot --num-envs 64 --iterations 60
+    python -m jaxrl_hw.evaluate --robot examples.own_robot --run-dir runs/hopper-hop-ppo-0
 
-A robot is an MJCF file (`own_robot.xml`, beside this file) with a keyframe "home". A task is three
-small functions about ONE robot; the library runs them for all environments at once:
+`--robot` names this module (from inside this folder: own_robot); play, evaluate and export need it
+too, because no command runs code that only a run's files name. The task's settings are flags as all
+others: `--hop.speed 1.5`, `--hopper.strength 0.4`.
 
-    reset(key)                 how an episode begins
-    control(state, action)     what the policy's action means for the motors
-    outcome(state, ...)        what the robot sees, what it is paid for, and whether it is over
+A robot is an MJCF file (`own_robot.xml`, beside this file) with a keyframe "home", and a RobotSpec.
+A task is three small functions about ONE robot; the library runs them for all environments at once:
+
+    reset(params, key)                 how an episode begins
+    control(params, state, action)     what the policy's action means for the motors
+    outcome(params, state, ...)        what the robot sees, its reward, and whether it is over
 
 Rules: no side effects, jax.numpy instead of numpy, `jnp.where` instead of `if` on array values.
 """
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-from jax import Array
+from jaxrl_hw import RobotSpec, register_robot, register_task
+from jaxrl_hw.types import setting
 
-from jaxrl_hw import (
-    Config,
-    ModelParams,
-    NetConfig,
-    Observation,
-    Outcome,
-    PhysState,
-    PPOConfig,
-    Start,
-    Task,
-    compile_model,
-    init_train_state,
-    make_algorithm,
-    make_physics,
-    make_train_step,
-    make_vector_env,
-    sensor_slices,
-    state_at,
+if TYPE_CHECKING:
+    from jaxrl_hw import Task
+
+ROBOT = RobotSpec(
+    name="hopper",
+    mjcf=Path(__file__).resolve().parent / "own_robot.xml",
+    task="hop",
+    action_scale=(0.5, 0.5, 0.5),  # the model clips ctrl to -1 .. 1 of each motor's torque
+    timestep=0.004,
+    control_dt=0.016,
 )
-
-MJCF = Path(__file__).resolve().parent / "own_robot.xml"
-SUBSTEPS = 4  # physics steps of 0.004 s per action: the policy acts every 0.016 s
-EPISODE_STEPS = 600
+PRESETS = {
+    "all": {
+        "net.policy": (64, 64),
+        "net.value": (64, 64),
+        "ppo.unroll": 32,
+        "ppo.minibatches": 4,
+        "ppo.gamma": 0.99,
+    },
+    "fast": {"iterations": 60},
+    "optimized": {"iterations": 200},
+    "best": {"iterations": 600},
+}
 FALL_HEIGHT, FALL_PITCH = 0.7, 0.6  # m, rad
 
 
-class HopperState(NamedTuple):
-    """What the task itself remembers between two actions; here only the last one."""
+@dataclass(frozen=True)
+class HopperConfig:
+    """Settings of the robot."""
 
-    action: Array  # [3]
+    strength: float = setting(0.5, above=0.0, at_most=1.0)
+    """Share of a motor's torque per unit of action."""
 
 
-def make_hopper(model: Any) -> Task:
+@dataclass(frozen=True)
+class HopConfig:
+    """Settings of the task. A stage of a curriculum may change those with stage=True."""
+
+    episode_s: float = setting(9.6, unit="s", at_least=0.1)
+    """Time limit of an episode."""
+    speed: float = setting(2.0, unit="m/s", above=0.0, stage=True)
+    """Hopping faster than this is not rewarded any more."""
+    effort: float = setting(-0.02, stage=True)
+    """Reward per squared action."""
+
+
+class HopParams(NamedTuple):
+    """The settings that a stage may change, as the task's functions get them."""
+
+    speed: Any
+    effort: Any
+
+
+def make_hop(settings: HopConfig, robot: RobotSpec, model: Any) -> Task:
     """The task for the compiled model."""
+    # here, not at the top: a command names robots and tasks before it loads jax
+    import jax
+    import jax.numpy as jnp
+
+    from jaxrl_hw import Observation, Outcome, Start, Task, sensor_slices, state_at
+
     home = state_at(model)  # the keyframe "home", at rest
     foot = sensor_slices(model)["foot_force"]
 
-    def reset(key: Array) -> Start:
+    class HopState(NamedTuple):
+        """What the task itself remembers between two actions; here only the last one."""
+
+        action: Any  # [3]
+
+    def observe(state: HopState, physics: Any, force: Any) -> Observation:
+        """All but the distance travelled, at sizes near 1. Policy and critic see the same here."""
+        grounded = (force > 1.0).astype(jnp.float32)
+        entries = jnp.concatenate([physics.qpos[1:], 0.2 * physics.qvel, grounded, state.action])
+        return Observation(entries, entries)
+
+    def reset(params: HopParams, key: Any) -> Start:
         # a little different each time, or the policy learns one start by heart
         key_pose, key_speed = jax.random.split(key)
         shape = home.qpos.shape
         offset = jax.random.uniform(key_pose, shape, minval=-0.02, maxval=0.02)
         qvel = jax.random.uniform(key_speed, shape, minval=-0.05, maxval=0.05)
         physics = home._replace(qpos=home.qpos + offset, qvel=qvel)
-        state = HopperState(jnp.zeros(3))
+        state = HopState(jnp.zeros(3))
         # the {} are this episode's own model values, for domain randomization: none here
         return Start(physics, {}, state, observe(state, physics, jnp.zeros(1)))
 
-    def control(state: HopperState, action: Array) -> Array:
-        return 0.5 * action  # the model cuts it to -1 .. 1 of each motor's torque
+    def control(params: HopParams, state: HopState, action: Any) -> Any:
+        return jnp.asarray(robot.action_scale) * action
 
     def outcome(
-        state: HopperState,
-        params: ModelParams,
-        physics: PhysState,
-        sensordata: Array,
-        action: Array,
-        key: Array,
+        params: HopParams,
+        state: HopState,
+        model_params: Any,
+        physics: Any,
+        sensordata: Any,
+        action: Any,
+        key: Any,
     ) -> Outcome:
         speed = physics.qvel[0]
         height, pitch = physics.qpos[1], physics.qpos[2]
         fell = (height < FALL_HEIGHT) | (jnp.abs(pitch) > FALL_PITCH)
         # each term is logged under its own name; the reward is their sum
         rewards = {
-            "forward": jnp.clip(speed, -1.0, 2.0),
+            "forward": jnp.clip(speed, -1.0, params.speed),
             "alive": jnp.where(fell, 0.0, 0.5),
-            "effort": -0.02 * jnp.sum(action**2),
+            "effort": params.effort * jnp.sum(action**2),
         }
-        state = HopperState(action)
+        state = HopState(action)
         force = sensordata[foot]
         figures = {"speed": speed, "in_the_air": (force[0] < 1.0).astype(jnp.float32)}
         return Outcome(physics, state, observe(state, physics, force), rewards, fell, figures)
 
+    def params_of(settings: HopConfig) -> HopParams:
+        return HopParams(settings.speed, settings.effort)
+
     return Task(
-        name="hopper",
+        name="hop",
         obs_size=15,
         critic_size=15,
         action_size=3,
-        episode_steps=EPISODE_STEPS,
+        episode_steps=round(settings.episode_s / robot.control_dt),
         fields=(),  # names of MjModel arrays that reset() randomizes
         symmetry=None,  # a mirror image of the robot, where it has one
         reset=reset,
         control=control,
         outcome=outcome,
+        params=params_of(settings),
+        params_of=params_of,
     )
 
 
-def observe(state: HopperState, physics: PhysState, force: Array) -> Observation:
-    """All but the distance travelled, at sizes near 1. Policy and critic see the same here."""
-    grounded = (force > 1.0).astype(jnp.float32)
-    entries = jnp.concatenate([physics.qpos[1:], 0.2 * physics.qvel, grounded, state.action])
-    return Observation(entries, entries)
+def as_strong_as(settings: HopperConfig, spec: RobotSpec) -> RobotSpec:
+    """The robot as its settings make it."""
+    return replace(spec, action_scale=(settings.strength,) * 3)
 
 
-def train(iterations: int, num_envs: int, seed: int = 0) -> list[float]:
-    """Train, and return the mean forward speed of every iteration, m/s."""
-    model = compile_model(MJCF)
-    physics = make_physics("native", model, SUBSTEPS)  # "mjx" runs it on a GPU
-    env = make_vector_env(make_hopper(model), physics, num_envs)
-
-    config = Config(
-        net=NetConfig(policy=(64, 64), value=(64, 64), init_std=0.8),
-        ppo=PPOConfig(unroll=32, minibatches=4, gamma=0.99, symmetry="none"),
-    )
-    algorithm = make_algorithm(config, env)  # reads config.ppo, config.net and the env's sizes
-    state = init_train_state(env, algorithm, seed)
-    step = make_train_step(env, algorithm)
-
-    speeds = []
-    for iteration in range(1, iterations + 1):
-        state, metrics = step(state)
-        speeds.append(float(metrics["speed"]))
-        print(
-            f"iteration {iteration}: return {float(metrics['episode_return']):.1f}, "
-            f"length {float(metrics['episode_length']):.0f}, speed {speeds[-1]:.2f} m/s"
-        )
-    return speeds
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--iterations", type=int, default=60)
-    parser.add_argument("--num-envs", type=int, default=64)
-    asked = parser.parse_args()
-    train(asked.iterations, asked.num_envs)
+register_task("hop", make_hop, HopConfig)
+register_robot(ROBOT, HopperConfig, PRESETS, as_strong_as)

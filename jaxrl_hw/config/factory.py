@@ -33,10 +33,9 @@ def make_task(config: Config) -> tuple[Task, Physics]:
             f"--timestep must divide the control step of {robot.control_dt} s, got {timestep}; "
             f"try {robot.control_dt / max(substeps, 1):g}"
         )
-    model = compile_model(
-        robot.mjcf, timestep, self_collision=getattr(settings, "self_collision", True)
-    )
-    if not getattr(settings, "dry_friction", True):
+    body = settings if hasattr(settings, "self_collision") else config.joystick
+    model = compile_model(robot.mjcf, timestep, self_collision=body.self_collision)
+    if not body.dry_friction:
         model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_FRICTIONLOSS)
     task = tasks.make_task(task_name(config), settings, robot, model)
     engine = "native" if config.physics == "auto" else config.physics

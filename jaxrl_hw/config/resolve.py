@@ -9,7 +9,7 @@ from jaxrl_hw.algos.registry import algorithm_entry
 from jaxrl_hw.config.fields import with_values
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.robots import RobotSpec, get_robot, robot_entry
-from jaxrl_hw.envs.tasks import task_sizes
+from jaxrl_hw.envs.tasks import task_entry, task_sizes
 from jaxrl_hw.types import Needs, Sizes
 
 
@@ -28,8 +28,12 @@ def robot_spec(config: Config) -> RobotSpec:
 
 
 def task_settings(config: Config) -> Any:
-    """The settings of the config's task, None where it has none."""
-    return getattr(config, task_name(config), None)
+    """The settings of the config's task; the whole config where it has no settings class."""
+    entry = task_entry(task_name(config))
+    if entry.settings is None:
+        return config
+    found = getattr(config, entry.name, None)
+    return entry.settings() if found is None else found
 
 
 def stage_settings(config: Config) -> tuple[tuple[int, Any], ...]:

@@ -75,7 +75,7 @@ def probe(plan: Plan, report: Callable[[str], None]) -> None:
         for size in sizes:
             report(f"training {ITERATIONS} iterations with {size:,} environments for their speed")
             path.write_text(json.dumps(validation.to_dict(replace(short, num_envs=size))))
-            reason = train(["--config", str(path)]).reason
+            reason = train(["--config", str(path), "--robot", plan.config.robot]).reason
             if reason:
                 report(f"{size:,} environments were not measured: {reason}")
                 return

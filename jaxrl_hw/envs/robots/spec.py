@@ -7,6 +7,7 @@ decides where to run. Frames: x forward, y left, z up. Units: m, rad, s, kg, N m
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,33 +63,33 @@ class RobotSpec:
     mjcf: Path
     """Absolute path of the model."""
     task: str
-    """Task trained when none is named: "joystick" or "cartpole"."""
-    base: str
-    """Body that carries the free joint; "" where the base is fixed to the world."""
-    torso: str
-    """Body whose mass and centre of mass are randomized."""
-    feet: tuple[str, ...]
-    """Foot names; each names a site and, with its suffixes, sensors."""
-    gait_offsets: tuple[float, ...]
-    """Phase of each foot as a fraction of the gait cycle, in the order of `feet`."""
-    gait_period: float
-    """Duration of a gait cycle, s."""
+    """Task trained when none is named, such as "joystick"."""
     action_scale: tuple[float, ...]
     """Per actuator: rad (of joint target) per unit of action; for a motor, ctrl per unit."""
     timestep: float
     """Physics step for training, s."""
-    base_height: float
+    control_dt: float = 0.02
+    """Time between two actions, s: a whole number of timesteps."""
+    base: str = ""
+    """Body that carries the free joint; "" where the base is fixed to the world."""
+    torso: str = ""
+    """Body whose mass and centre of mass are randomized; a legged robot needs it."""
+    feet: tuple[str, ...] = ()
+    """Foot names; each names a site and, with its suffixes, sensors."""
+    gait_offsets: tuple[float, ...] = ()
+    """Phase of each foot as a fraction of the gait cycle, in the order of `feet`."""
+    gait_period: float = 1.0
+    """Duration of a gait cycle, s."""
+    base_height: float = 0.0
     """Height of the base's origin in the keyframe "home", m. Unused where `base` is ""."""
-    fall_height: float
+    fall_height: float = -math.inf
     """A base lower than this has fallen, m. Unused where `base` is ""."""
-    posture: tuple[float, ...]
+    posture: tuple[float, ...] = ()
     """Per joint: weight (>= 0) of the penalty for leaving the home pose."""
     mirror: Mirror | None = None
     """Left-right reflection, or None for a robot without that symmetry."""
     soft_limit: float = 0.95
     """Fraction of each joint's range, about its middle, that a policy may use freely."""
-    control_dt: float = 0.02
-    """Time between two actions, s: a whole number of timesteps."""
 
     def __post_init__(self) -> None:
         if len(self.gait_offsets) != len(self.feet):

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from jaxrl_hw.envs.tasks.api import Task
 
 TaskMaker = Callable[[Any, Any, Any], "Task"]
-"""(the task's settings, RobotSpec, compiled MjModel) -> Task"""
+"""(the task's settings, RobotSpec, compiled MjModel) -> Task; a task without a settings class takes
+the whole Config in their place"""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def make_task(name: str, settings: Any, robot: Any, model: Any) -> Task:
 
     Args:
       name: of the task.
-      settings: of its settings class; None takes the class's defaults.
+      settings: of its settings class, or a Config where it has none.
       robot: a RobotSpec.
       model: its compiled MjModel.
 
@@ -77,8 +78,6 @@ def make_task(name: str, settings: Any, robot: Any, model: Any) -> Task:
       UserError: unknown task, or a model that the task cannot use.
     """
     entry = task_entry(name)
-    if settings is None and entry.settings is not None:
-        settings = entry.settings()
     make = entry.make or importlib.import_module(f"{__name__}.{name}.task").make
     task: Task = make(settings, robot, model)
     return task
@@ -105,7 +104,8 @@ def register_task(name: str, make: TaskMaker, settings: type | None = None) -> N
     Args:
       name: with settings of its own an identifier: they become the group of that name in
         config.json, and flags such as `--NAME.height`.
-      make: (settings, RobotSpec, compiled MjModel) -> Task.
+      make: (settings, RobotSpec, compiled MjModel) -> Task; without a settings class it takes the
+        whole Config in place of settings.
       settings: a frozen dataclass with a default for every field (`jaxrl_hw.types.setting` gives
         bounds and units).
 

@@ -4,7 +4,6 @@ A cart of 1 kg on a rail of +-1.8 m carries a pole of 1 m and 0.1 kg; one motor 
 up to 10 N. The hinge angle is 0 when the pole is upright; "home" hangs down (pi rad).
 """
 
-import math
 from pathlib import Path
 
 from jaxrl_hw.envs.robots.spec import RobotSpec
@@ -13,15 +12,6 @@ SPEC = RobotSpec(
     name="cartpole",
     mjcf=Path(__file__).resolve().parent / "cartpole.xml",
     task="cartpole",
-    base="",
-    torso="cart",
-    feet=(),
-    gait_offsets=(),
-    gait_period=1.0,
     action_scale=(1.0,),
     timestep=0.01,
-    base_height=0.0,
-    fall_height=-math.inf,
-    posture=(0.0, 0.0),
-    mirror=None,
 )
