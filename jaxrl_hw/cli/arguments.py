@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from jaxrl_hw.envs.robots import load_robot
 from jaxrl_hw.errors import UserError, unknown_flag
 
 
@@ -46,11 +47,6 @@ def add_run_arguments(parser: OneLineParser, seconds: float) -> None:
     """The flags of every command that drives a policy."""
     add_source_arguments(parser)
     parser.add_argument(
-        "--robot",
-        metavar="NAME",
-        help="a check: the policy must be one for this robot",
-    )
-    parser.add_argument(
         "--seconds",
         type=number,
         default=seconds,
@@ -78,6 +74,11 @@ def add_source_arguments(parser: OneLineParser) -> None:
         metavar="zoo:NAME|FILE.npz",
         help="a policy of the package, or an exported one, in place of a run",
     )
+    parser.add_argument(
+        "--robot",
+        metavar="NAME",
+        help="checked against the policy's; names the module of a robot of your own",
+    )
 
 
 def check_source(args: argparse.Namespace) -> str:
@@ -89,6 +90,8 @@ def check_source(args: argparse.Namespace) -> str:
     if (args.run_dir is None) == (args.policy is None):
         got = "neither" if args.run_dir is None else "both"
         raise UserError(f"give one of --run-dir DIR and --policy zoo:NAME|FILE.npz, got {got}")
+    if args.robot is not None:
+        load_robot(args.robot)
     if args.policy is None:
         run_folder(args.run_dir)
         return str(args.run_dir)

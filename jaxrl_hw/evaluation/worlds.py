@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from jaxrl_hw.config.resolve import robot_spec
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.physics.api import Physics
-from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.envs.tasks.api import Outcome, Task, TaskParams
 from jaxrl_hw.errors import UserError
 
@@ -50,7 +50,7 @@ class World(NamedTuple):
 
 def driving_config(config: Config, num_envs: int) -> Config:
     """A run's config with every disturbance off; the driver brings its own."""
-    robot = get_robot(config.robot)
+    robot = robot_spec(config)
     trained = config.timestep or robot.timestep
     whole = abs(robot.control_dt / FINE_TIMESTEP - round(robot.control_dt / FINE_TIMESTEP)) < 1e-6
     return replace(

@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 
 import jaxrl_hw
 from jaxrl_hw.config import validation
-from jaxrl_hw.config.resolve import algorithm_needs, task_name
+from jaxrl_hw.config.resolve import algorithm_needs, robot_spec, task_name
 from jaxrl_hw.config.schema import Config
-from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.envs.tasks import task_sizes
 from jaxrl_hw.hardware import measurement_cache, profiles
 from jaxrl_hw.hardware.detect import Hardware
@@ -128,7 +127,7 @@ def _of_compiling(config: Config) -> tuple[int, int]:
     """What stays of compiling on a CPU, and its peak, bytes."""
     if config.physics == "mjx":
         (held, more), (peak, each) = MJX_RESIDENT, MJX_COMPILING
-        motors = len(get_robot(config.robot).action_scale)
+        motors = len(robot_spec(config).action_scale)
         return held + more * motors, peak + each * motors
     task = task_name(config)
     known = task if task in RESIDENT else "joystick"
@@ -137,13 +136,13 @@ def _of_compiling(config: Config) -> tuple[int, int]:
 
 def _state_bytes(config: Config) -> int:
     """Bytes of one environment's state, as float32 numbers."""
-    return 4 * task_sizes(task_name(config), get_robot(config.robot))[2]
+    return 4 * task_sizes(task_name(config), robot_spec(config))[2]
 
 
 def _estimate(config: Config, hardware: Hardware) -> dict[str, MemoryNeed]:
     """The items from sizes alone."""
     needs, state = algorithm_needs(config), _state_bytes(config)
-    dofs = len(get_robot(config.robot).action_scale) + 6
+    dofs = len(robot_spec(config).action_scale) + 6
     if config.physics == "native":
         engine = MemoryNeed(POOL_PER_THREAD * (config.threads or hardware.cores), 4 * state)
         collecting = 9 * state // 4
@@ -206,7 +205,7 @@ def program_key(
         for name, group in settings.items()
         if isinstance(group, dict)
     }
-    model = get_robot(config.robot).mjcf.read_bytes()
+    model = robot_spec(config).mjcf.read_bytes()
     return {
         **{name: settings[name] for name in _SHAPING},
         **groups,

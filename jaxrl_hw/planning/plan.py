@@ -8,10 +8,9 @@ from typing import Any
 
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.config import validation
-from jaxrl_hw.config.resolve import algorithm_needs, task_name
+from jaxrl_hw.config.resolve import algorithm_needs, robot_spec, task_name
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import parse_memory
-from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.hardware import profiles
 from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.hardware.sizing import Sizing
@@ -106,7 +105,7 @@ class Plan:
         return mirror_of(self.config.mirror, self.folder)
 
     def _physics(self) -> str:
-        c, h, robot = self.config, self.hardware, get_robot(self.config.robot)
+        c, h, robot = self.config, self.hardware, robot_spec(self.config)
         timestep = c.timestep or robot.timestep
         where = f"MJX on the {h.platform}"
         if c.physics == "native":
