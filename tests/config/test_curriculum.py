@@ -1,0 +1,134 @@
+"""A curriculum is data: in Python, in files, as a flag; and what its stages come to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jaxrl_hw import Config, preset_config
+from jaxrl_hw.cli.flags import parse
+from jaxrl_hw.config.curriculum import Stage, format_stage, may_change, stage_index
+from jaxrl_hw.config.resolve import stage_settings
+from jaxrl_hw.config.units import format_count, parse_count
+from jaxrl_hw.config.validation import check, from_dict, to_dict
+from jaxrl_hw.errors import UserError
+
+STAGES = (
+    Stage(
+        4_900_000,
+        {"joystick.zero_command": 0.25, "joystick.reward.fall": -5.0, "joystick.vx": (-2.0, 2.0)},
+    ),
+    Stage(11_000_000, {"joystick.reward.fall": -9.0}),
+)
+WORDS = [
+    "4.9M: joystick.zero-command=0.25 joystick.reward.fall=-5 joystick.vx=-2,2",
+    "11M: joystick.reward.fall=-9.0",
+]
+YAML = """
+curriculum:
+  - env_steps: 4900000
+    settings:
+      joystick: {zero_command: 0.25, vx: [-2, 2], reward: {fall: -5}}
+  - env_steps: 11M
+    settings: {joystick.reward.fall: -9}
+"""
+
+
+def test_flag_file_and_python_say_the_same(tmp_path: Path) -> None:
+    common = ["--robot", "go1", "--run-dir", str(tmp_path / "run")]
+    (tmp_path / "mine.yaml").write_text(YAML)
+    (tmp_path / "words.json").write_text(json.dumps({"curriculum": WORDS}))
+    wanted = check(Config(curriculum=STAGES)).curriculum
+    assert wanted == STAGES
+    assert parse([*common, "--curriculum", *WORDS]).curriculum == wanted
+    for name in ("mine.yaml", "words.json"):
+        assert parse([*common, "--config", str(tmp_path / name)]).curriculum == wanted
+    again = parse([*common, "--curriculum", *map(format_stage, wanted)])
+    assert again.curriculum == wanted
+    assert parse([*common, "--curriculum", "none"]).curriculum == ()
+
+
+def test_it_survives_json() -> None:
+    config = check(Config(robot="go1", curriculum=STAGES))
+    saved = json.loads(json.dumps(to_dict(config)))
+    assert saved["curriculum"][1] == {
+        "env_steps": 11_000_000,
+        "settings": {"joystick.reward.fall": -9.0},
+    }
+    assert from_dict(saved, Config(), "test") == config
+    assert hash(from_dict(saved, Config(), "test")) == hash(config)
+
+
+def test_stages_add_up() -> None:
+    config = check(Config(robot="go1", curriculum=STAGES))
+    begin, early, late = stage_settings(config)
+    assert begin == (0, config.joystick)
+    assert early[0] == 4_900_000
+    assert (early[1].zero_command, early[1].reward.fall, early[1].vx) == (0.25, -5.0, (-2.0, 2.0))
+    assert late[0] == 11_000_000
+    assert (late[1].zero_command, late[1].reward.fall) == (0.25, -9.0)
+    assert replace(late[1], zero_command=config.joystick.zero_command).noise == begin[1].noise
+
+
+def test_a_stage_holds_from_its_env_step_on() -> None:
+    begins = {0: 0, 4_899_999: 0, 4_900_000: 1, 10_999_999: 1, 11_000_000: 2, 10**12: 2}
+    assert {at: stage_index(STAGES, at) for at in begins} == begins
+
+
+def test_the_preset_of_g1_12dof_has_three_stages() -> None:
+    begin, *stages = stage_settings(preset_config("g1_12dof"))
+    assert [at for at, _ in stages] == [800 * 6144, 1800 * 6144, 3000 * 6144]
+    assert begin[1].reward.fall == -4.0
+    assert [s.reward.fall for _, s in stages] == [-5.0, -15.0, -15.0]
+    assert [s.zero_command for _, s in stages] == [0.25, 0.45, 0.45]
+    assert [s.recovery_speed for _, s in stages] == [0.4, 0.45, 0.35]
+    assert [s.standing_phase_speed for _, s in stages] == [0.0, 0.45, 0.35]
+    assert [s.push_interval_s for _, s in stages] == [5.0, 5.0, 2.5]
+    assert [s.reward.walking_power for _, s in stages] == [-0.01, -0.03, -0.018]
+    assert [s.reward.velocity_fine for _, s in stages] == [1.5, 2.2, 2.7]
+    assert [s.reward.foot_height for _, s in stages] == [2.5, 2.5, 1.5]
+    assert {s.reward.landing for _, s in stages} == {-5.0}
+    assert {s.reward.yaw_rate for _, s in stages} == {2.0}
+
+
+def test_what_shapes_the_program_is_no_stages_business() -> None:
+    allowed = may_change(Config)
+    assert {"joystick.reward.slip", "joystick.vx", "joystick.noise", "cartpole.pole_mass"} <= set(
+        allowed
+    )
+    shapes = {"joystick.episode_s", "joystick.randomize", "joystick.self_collision", "ppo.gamma"}
+    assert not shapes & set(allowed)
+
+
+@pytest.mark.parametrize(
+    ("stage", "named"),
+    [
+        (Stage(5, {"joystick.episode_s": 3.0}), ["joystick.episode_s"]),
+        (Stage(5, {"joystick.vx": (2.0, 1.0)}), ["joystick.vx", "2.0 1.0"]),
+        (Stage(5, {"joystick.noise": float("inf")}), ["joystick.noise", "inf"]),
+        (Stage(-5, {"joystick.noise": 1.0}), ["-5"]),
+    ],
+)
+def test_a_stage_is_held_to_the_settings_own_bounds(stage: Stage, named: list[str]) -> None:
+    with pytest.raises(UserError) as error:
+        check(Config(curriculum=(stage,)))
+    assert [word for word in named if word not in str(error.value)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("4.9M", 4_900_000), ("4915200", 4_915_200), ("30k", 30_000), ("1e6", 1_000_000), ("0", 0)],
+)
+def test_env_steps_are_read_as_people_write_them(text: str, number: int) -> None:
+    assert parse_count(text, "test") == number
+    assert parse_count(format_count(number), "test") == number
+
+
+@pytest.mark.parametrize("text", ["", "M", "-1", "1.5", "nan", "inf", "4.9X"])
+def test_no_number_of_env_steps(text: str) -> None:
+    with pytest.raises(UserError) as error:
+        parse_count(text, "test")
+    assert f'"{text}"' in str(error.value)

@@ -1,0 +1,71 @@
+"""Whole configurations by robot and preset, and those of a robot that has none of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from jaxrl_hw import preset_config, register_robot, robot_names
+from jaxrl_hw.config.presets import PRESETS
+from jaxrl_hw.config.validation import check
+from jaxrl_hw.envs.robots import get_robot
+from jaxrl_hw.errors import UserError
+
+SHIPPED = ("cartpole", "g1", "g1_12dof", "go1")
+
+
+@pytest.mark.parametrize("robot", SHIPPED)
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_can_be_used(robot: str, preset: str) -> None:
+    config = check(preset_config(robot, preset))
+    assert (config.robot, config.preset) == (robot, preset)
+
+
+def test_what_presets_differ_in() -> None:
+    def told(robot: str) -> list[tuple[int, int, int, str]]:
+        found = [preset_config(robot, name) for name in PRESETS]
+        return [(c.iterations, c.ppo.anneal, len(c.net.policy), c.early_stop) for c in found]
+
+    stop = "patience=800,min-delta=0.5"
+    assert told("g1") == [(600, 540, 2, ""), (1800, 1620, 2, ""), (3600, 3240, 3, stop)]
+    assert told("g1_12dof") == [(600, 540, 2, ""), (4400, 1620, 2, ""), (3600, 3240, 3, stop)]
+    assert told("cartpole") == [(100, 0, 2, ""), (200, 0, 2, ""), (400, 0, 2, "")]
+
+
+def test_what_robots_differ_in() -> None:
+    g1, legs, go1 = (preset_config(name) for name in ("g1", "g1_12dof", "go1"))
+    assert (g1.joystick.push_speed, g1.joystick.reward.posture) == (1.0, -1.5)
+    assert (legs.joystick.self_collision, legs.joystick.standing_phase) == (False, 0.25)
+    assert (go1.joystick.swing_fraction, go1.joystick.reward.base_height) == (0.5, -20.0)
+    assert [c.net.init_std for c in (g1, legs, go1)] == [0.6, 0.8, 0.5]
+    assert [c.timestep for c in (g1, legs, go1)] == [0.005, 0.02 / 3, 0.005]
+
+
+def test_an_own_robot_gets_the_presets_of_its_kind() -> None:
+    for source, kin, timestep in (("go1", "go1", 0.0), ("g1_12dof", "g1", 0.0)):
+        name = f"test_{source}"
+        register_robot(replace(get_robot(source), name=name))
+        mine, theirs = preset_config(name), preset_config(kin)
+        assert mine.joystick.swing_fraction == theirs.joystick.swing_fraction
+        assert mine.joystick.dry_friction is False
+        assert (mine.net.policy, mine.iterations) == ((256, 128), 1800)
+        assert (mine.timestep, mine.curriculum) == (timestep, ())
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        ({"robot": "g2"}, '"g2"'),
+        ({"preset": "fastest"}, '"fastest"'),
+        ({"task": "joystik"}, '"joystik"'),
+        ({"algo": "ppoo"}, '"ppoo"'),
+    ],
+)
+def test_unknown_names_are_refused(asked: dict[str, str], named: str) -> None:
+    with pytest.raises(UserError, match=named):
+        preset_config(**asked)
+
+
+def test_all_robots_of_the_package_have_presets() -> None:
+    assert set(SHIPPED) <= set(robot_names())
