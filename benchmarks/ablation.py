@@ -137,12 +137,12 @@ def num_envs(robot: str, flags: list[str]) -> int:
 def as_in_the_recipe(robot: str, flags: list[str]) -> list[str]:
     """The same settings with the values of the robot's preset."""
     from jaxrl_hw import preset_config
-    from jaxrl_hw.config import validation
+    from jaxrl_hw.config.fields import value_at
 
     recipe, told = preset_config(robot), []
     for word in flags:
         if word.startswith("--"):
-            value = validation.value_at(recipe, word[2:].replace("-", "_"))
+            value = value_at(recipe, word[2:].replace("-", "_"))
             told += [word, *map(str, value if isinstance(value, tuple) else (value,))]
     return told
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,10 @@ from jaxrl_hw.checkpointing.run_dir import RunDir, config_differences
 from jaxrl_hw.cli.arguments import OneLineParser, whole_number
 from jaxrl_hw.cli.command import DONE, run_command
 from jaxrl_hw.cli.trained_policy import open_run
+from jaxrl_hw.cli.tyro_rules import NO_STAGES
 from jaxrl_hw.config import validation
+from jaxrl_hw.config.curriculum import Stage, format_stage
+from jaxrl_hw.config.fields import flag
 from jaxrl_hw.config.presets import preset_config
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import RunError, UserError
@@ -190,7 +194,10 @@ def command(config: Config, iterations: int) -> str:
 
 
 def _flag(key: str, value: Any) -> str:
-    name = validation.flag(key)
+    name = flag(key)
+    if key == "curriculum":
+        words = [shlex.quote(format_stage(Stage(**stage))) for stage in value] or [NO_STAGES]
+        return f"{name} {' '.join(words)}"
     if isinstance(value, bool):
         head, _, tail = name.removeprefix("--").rpartition(".")
         off = f"--{head}.no-{tail}" if head else f"--no-{tail}"

@@ -126,4 +126,4 @@ def _value(text: str) -> Any:
 
 
 def _text(value: Any) -> str:
-    return ",".join(map(_text, value)) if isinstance(value, tuple) else json.dumps(value)
+    return ",".join(map(_text, value)) if isinstance(value, list | tuple) else json.dumps(value)

@@ -154,6 +154,3 @@ def _check_task(config: Config) -> None:
         raise unknown("task", name, ("auto", *task_names()))
     if not task_entry(name).suits(robot):
         raise UserError(f"the {name} task is not for robot {robot.name}: use --task {robot.task}")
-
-
-__all__ = ["check", "flag", "from_dict", "load_file", "to_dict", "value_at"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -108,10 +110,13 @@ def test_a_command_spells_out_what_differs_from_the_preset(make_zoo, tmp_path):
         "--ppo.no-motion-prior",
     ]
     told += ["--joystick.reward.slip=-1.5", "--seed", "3", "--run-dir", str(tmp_path)]
+    told += ["--curriculum", "4.9M: joystick.noise=0.5 joystick.vx=-2,2", "11M: joystick.noise=0.7"]
     config = flags.parse(told)
-    words = make_zoo.command(config, 77).split()[3:]
+    words = shlex.split(make_zoo.command(config, 77))[3:]
     again = flags.parse([*words, "--run-dir", str(tmp_path)])
     assert again == flags.parse([*told, "--iterations", "77"])
+    legs = replace(preset_config("g1_12dof"), curriculum=())
+    assert make_zoo.command(legs, legs.iterations).endswith("--robot g1_12dof --curriculum none")
 
 
 def test_curves_are_thinned_evenly_and_keep_their_end(make_zoo):
