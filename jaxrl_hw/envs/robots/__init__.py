@@ -64,11 +64,13 @@ def robot_entry(name: str) -> RobotEntry:
       UserError: there is none, with those there are and the nearest one; or the name is of a module
         or entry point that `load_robot` has not loaded.
     """
-    if is_unloaded(name):
-        raise UserError(
-            f'robot "{name}" is code of your own, which runs only where the command line names it: '
-            f"give --robot {name}"
-        )
+    if _is_unloaded(name):
+        if name not in sys.modules:
+            raise UserError(
+                f'robot "{name}" is a module, and no command imports what only files name: '
+                f"give --robot {name}, or import it first"
+            )
+        load_robot(name)
     name = _LOADED.get(name, name)
     if name in _REGISTERED:
         return _REGISTERED[name]
@@ -77,16 +79,11 @@ def robot_entry(name: str) -> RobotEntry:
     raise unknown("robot", name, robot_names())
 
 
-def is_unloaded(name: str) -> bool:
+def _is_unloaded(name: str) -> bool:
     """Whether a name is of code of the user's own that `load_robot` has not loaded."""
     if name in _LOADED or name in robot_names():
         return False
     return "." in name or name in _entry_points() or _in_current_folder(name)
-
-
-def is_own(name: str) -> bool:
-    """Whether a command needs `--robot NAME`: the robot does not come with the package."""
-    return name not in _shipped()
 
 
 @cache
@@ -141,7 +138,7 @@ def load_robot(name: str) -> RobotSpec:
     if name in _LOADED or name in robot_names():
         return get_robot(name)
     entry = _entry_points().get(name)
-    if not is_unloaded(name):
+    if not _is_unloaded(name):
         raise unknown("robot", name, {*robot_names(), *_entry_points()})
     before = set(_REGISTERED)
     try:

@@ -1,6 +1,7 @@
 """Finding robots by name, adding one's own, and refusing nonsense early."""
 
 import dataclasses
+import importlib
 import subprocess
 import sys
 
@@ -92,6 +93,14 @@ def test_a_module_without_a_robot_is_refused_in_one_line(name, text, named, tmp_
     with pytest.raises(UserError) as error:
         load_robot(name)
     assert named in str(error.value)
+
+
+def test_a_module_that_is_imported_already_is_known(tmp_path, monkeypatch):
+    module(tmp_path, "own_imported", "ROBOT = spec")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.import_module("own_imported")
+    assert get_robot("own_imported").name == "own_imported"
 
 
 def test_an_entry_point_is_loaded_where_it_is_named(tmp_path, monkeypatch):
