@@ -145,8 +145,9 @@ def test_the_compiler_s_count_is_believed_before_anything_is_allocated(
     quick_compile: None,
 ) -> None:
     """Stored figures that are far too low let auto choose far too many environments."""
-    heavy = [*SMALL, "--net.policy", "512", "512", "--memory-limit", f"{limit_mb(1.5)}MB"]
-    argv = [*heavy, "--max-envs", "8000", "--run-dir", str(tmp_path / "run")]
+    heavy = [*SMALL, "--net.policy", "512", "512", "--max-envs", "8000"]
+    low, high = (["--memory-limit", f"{limit_mb(factor)}MB"] for factor in (1.3, 1.6))
+    argv = [*heavy, *high, "--run-dir", str(tmp_path / "run")]
     key = program_key(make_plan(parse(argv)).config, detect())
     wrong = {"rollout": 10, "temporaries": 100}
     store(key, points={1: wrong})
@@ -157,11 +158,16 @@ def test_the_compiler_s_count_is_believed_before_anything_is_allocated(
     number = plan["num_envs"]
     assert 50 < number < 4000
     assert plan["predicted_from"] == COMPILED
-    settled = make_plan(parse([*heavy, "--num-envs", str(number)]))
-    assert settled.sizing.expected_bytes <= 1e6 * limit_mb(1.5)
+    settled = make_plan(parse([*heavy, *high, "--num-envs", str(number)]))
+    assert settled.sizing.expected_bytes <= 1e6 * limit_mb(1.6)
     assert number in load(key).points
     store(key, points=dict.fromkeys(load(key).points, wrong))
-    argv = [*heavy, "--num-envs", "8000", "--run-dir", str(tmp_path / "other")]
+    argv = [*heavy, *low, "--iterations", "3", "--run-dir", str(tmp_path / "run")]
+    code, _, err = train_process(*argv)
+    assert code == 0, err
+    assert session_sizes(tmp_path / "run")[1] < number, "a run's own number is changed if it must"
+    store(key, points=dict.fromkeys(load(key).points, wrong))
+    argv = [*heavy, *high, "--num-envs", "8000", "--run-dir", str(tmp_path / "other")]
     assert main(argv) == 2, "a number of the user's own is not changed"
     assert "8,000" in capsys.readouterr().err
     assert not (tmp_path / "other/checkpoints").exists()
