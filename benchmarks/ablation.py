@@ -1,6 +1,6 @@
 """What makes a walking policy learn fast: the recommended recipe, with one thing changed at a time.
 
-    python benchmarks/ablation.py [--variants recipe,no_guide,...] [--million-steps 4] [--seed 0]
+    python benchmarks/ablation.py [--variants recipe,augment,...] [--million-steps 4] [--seed 0]
 
 Every variant is trained by the real command for the same number of control steps, on one core each,
 two at a time. Its checkpoints are then measured as `python -m jaxrl_hw.evaluate` does (2 ms, PD
@@ -42,7 +42,7 @@ VARIANTS = {
     "augment": Variant(
         "mirrored samples in place of the mirror loss", ["--ppo.symmetry", "augment"]
     ),
-    "no_guide": Variant("from a random policy", ["--ppo.no-motion-prior"]),
+    "no_motion_prior": Variant("from a random policy", ["--ppo.no-motion-prior"]),
     "no_gait": Variant(
         "no gait-phase reward",
         ["--joystick.reward.foot-height", "0", "--joystick.reward.foot-contact", "0"],
@@ -110,8 +110,8 @@ def measure(name: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]
         subprocess.run([*command, *part], check=True, env=env, stdout=subprocess.DEVNULL)
     minutes = (time.perf_counter() - start) / 60
     checker = [sys.executable, __file__, "--check", str(folder)]
-    told = subprocess.run(checker, check=True, env=env, stdout=subprocess.PIPE, text=True).stdout
-    curve = json.loads(told.splitlines()[-1])
+    checked = subprocess.run(checker, check=True, env=env, stdout=subprocess.PIPE, text=True)
+    curve = json.loads(checked.stdout.splitlines()[-1])
     good = [row["env_steps"] for row in curve if row["velocity_error"] < GOOD and not row["falls"]]
     return {
         "name": name,
@@ -139,12 +139,12 @@ def as_in_the_recipe(robot: str, flags: list[str]) -> list[str]:
     from jaxrl_hw import preset_config
     from jaxrl_hw.config.fields import value_at
 
-    recipe, told = preset_config(robot), []
+    recipe, words = preset_config(robot), []
     for word in flags:
         if word.startswith("--"):
             value = value_at(recipe, word[2:].replace("-", "_"))
-            told += [word, *map(str, value if isinstance(value, tuple) else (value,))]
-    return told
+            words += [word, *map(str, value if isinstance(value, tuple) else (value,))]
+    return words
 
 
 def without_envs(flags: list[str]) -> list[str]:
@@ -156,7 +156,7 @@ def without_envs(flags: list[str]) -> list[str]:
 def check(folder: Path) -> None:
     """Print the figures of every checkpoint of a run, as one line of JSON."""
     from jaxrl_hw import load_run
-    from jaxrl_hw.evaluate import evaluate
+    from jaxrl_hw.evaluation.evaluate import evaluate
 
     curve = []
     for saved in sorted(

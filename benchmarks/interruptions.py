@@ -59,7 +59,7 @@ def interrupt(args: argparse.Namespace, place: Path) -> dict[str, Any]:
     start = time.perf_counter()
     while len(kills) < args.kills:
         kills.append(kill_once(command, killed, rng.uniform(0.0, args.longest)))
-        print(f"kill {len(kills)} of {args.kills}: {told(kills[-1])}", flush=True)
+        print(f"kill {len(kills)} of {args.kills}: {described(kills[-1])}", flush=True)
     goal = newest(killed) + AFTER
     for folder in (killed, whole):
         subprocess.run(
@@ -107,7 +107,7 @@ def kill_once(command: list[str], folder: Path, seconds: float) -> dict[str, Any
     except subprocess.TimeoutExpired:
         ended_itself = False
         process.kill()
-    said = process.communicate()[1].decode()
+    err = process.communicate()[1].decode()
     after = rows(folder)
     reached = after[-1]["iteration"] if after else 0
     return {
@@ -119,14 +119,14 @@ def kill_once(command: list[str], folder: Path, seconds: float) -> dict[str, Any
         "lost": max(0, reached - newest(folder)),
         # it was running until it was killed, and what was saved before is still there
         "survived": not ended_itself and newest(folder) >= had,
-        "said": said.strip().splitlines()[-1:] if ended_itself else [],
+        "error": err.strip().splitlines()[-1:] if ended_itself else [],
     }
 
 
-def told(kill: dict[str, Any]) -> str:
+def described(kill: dict[str, Any]) -> str:
     return (
         f"after {kill['seconds']:4.1f} s, iteration {kill['reached']}, "
-        f"checkpoint {kill['checkpoint']}, {kill['lost']} lost {' '.join(kill['said'])}"
+        f"checkpoint {kill['checkpoint']}, {kill['lost']} lost {' '.join(kill['error'])}"
     )
 
 

@@ -4,7 +4,7 @@
     python benchmarks/iterations_vs_memory.py --budgets 20 --seed 0
 
 Each number is the real command in a process of its own, all of them with one new cache: the first
-is what a new user gets, the later ones know the figures of those before. Speeds are medians over
+is what a new user gets, the later ones use the figures of those before. Speeds are medians over
 the iterations after the first two; memory is the run's peak after compiling, as predicted
 once it was compiled, and measured; the compiler's own peak and what the plan had expected before
 stand beside it. The second form draws random `--memory-limit`s and small configurations, and
@@ -31,6 +31,8 @@ import memory_tables
 import jaxrl_hw
 from jaxrl_hw.cli.command import DONE, FAILED, run_command
 from jaxrl_hw.config.presets import preset_config
+from jaxrl_hw.config.resolve import algorithm_needs
+from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import parse_num_envs
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware.detect import Hardware, detect
@@ -60,6 +62,13 @@ def _parsed(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     parser.add_argument("--cache", type=Path, help="cache folder to use; default: a new one")
     parser.add_argument("--budgets", type=int, help="try so many random memory limits instead")
+    parser.add_argument(
+        "--limits-mb",
+        type=int,
+        nargs=2,
+        default=memory_budgets.LIMITS_MB,
+        help="range of the random memory limits",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the random memory limits")
     args = parser.parse_args(argv)
     if args.budgets is None:
@@ -84,7 +93,7 @@ def sweep(args: argparse.Namespace, hardware: Hardware, results: Results) -> int
     iterations = ITERATIONS if args.iterations is None else args.iterations
     if iterations <= memory_runs.WARMING_UP:
         raise UserError(f"--iterations must be at least 3, got {iterations}: the first 2 warm up")
-    sizes = parse_sizes(SIZES if args.num_envs is None else args.num_envs, robot)
+    sizes = parse_sizes(SIZES if args.num_envs is None else args.num_envs, preset_config(robot))
     physics = args.physics
     if physics == "auto":
         physics = "native" if hardware.platform == "cpu" else "mjx"
@@ -108,27 +117,27 @@ def try_limits(args: argparse.Namespace, results: Results) -> int:
     """Random limits, each kept or not."""
     physics = "native" if args.physics == "auto" else args.physics
     asked = f"--budgets {args.budgets} --seed {args.seed} --physics {physics}"
-    told = {"seed": args.seed, "physics": physics, **results.circumstances(asked), "rows": []}
-    trials = memory_budgets.drawn(args.budgets, args.seed)
+    result = {"seed": args.seed, "physics": physics, **results.circumstances(asked), "rows": []}
+    trials = memory_budgets.drawn(args.budgets, args.seed, args.limits_mb)
     print(memory_tables.BUDGET_HEAD, flush=True)
     for row in memory_budgets.measured(trials, physics):
-        told["rows"].append(row)
-        told["summary"] = memory_budgets.summary(told["rows"])
+        result["rows"].append(row)
+        result["summary"] = memory_budgets.summary(result["rows"])
         print(memory_tables.budget_line(row), flush=True)
-        results.keep("budgets", told)
-    print(memory_tables.budget_summary(told["summary"]))
+        results.keep("budgets", result)
+    print(memory_tables.budget_summary(result["summary"]))
     print(f"written to {results.path}")
-    return DONE if all(row["ended"] in memory_budgets.GOOD for row in told["rows"]) else FAILED
+    return DONE if all(row["ended"] in memory_budgets.GOOD for row in result["rows"]) else FAILED
 
 
-def parse_sizes(text: str, robot: str) -> list[int]:
+def parse_sizes(text: str, config: Config) -> list[int]:
     """Numbers of environments, the smallest first. Raises UserError where one cannot be run."""
-    config, sizes = preset_config(robot), set()
+    needs, sizes = algorithm_needs(config), set()
     for word in text.split(","):
         size = parse_num_envs(word)
         if isinstance(size, str):
             raise UserError(f'--num-envs takes numbers here, such as {SIZES}, got "{text}"')
-        check_divisible(size, config.ppo.unroll, config.ppo.minibatches)
+        check_divisible(size, needs.unroll, needs.minibatches)
         sizes.add(size)
     return sorted(sizes)
 

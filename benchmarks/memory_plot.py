@@ -27,15 +27,15 @@ def draw(series: Mapping[str, Mapping[str, Any]], path: Path) -> bool:
     """
     from matplotlib.figure import Figure
 
-    told = {name: _drawable(one["rows"]) for name, one in sorted(series.items())}
-    told = {name: rows for name, rows in told.items() if rows}
-    if not told:
+    drawable = {name: _drawable(one["rows"]) for name, one in sorted(series.items())}
+    drawable = {name: rows for name, rows in drawable.items() if rows}
+    if not drawable:
         return False
     figure = Figure(figsize=SIZE, dpi=DPI, layout="constrained")
     grid = figure.add_gridspec(2, 2)
     learning, stepping = (figure.add_subplot(grid[row, 0]) for row in range(2))
     memory = figure.add_subplot(grid[:, 1])
-    for number, (name, rows) in enumerate(told.items()):
+    for number, (name, rows) in enumerate(drawable.items()):
         style = {"color": COLOURS[number % len(COLOURS)]}
         sizes = [row["num_envs"] for row in rows]
         learning.plot(sizes, _values(rows, "iterations_per_min"), **_MEASURED, **style, label=name)
@@ -49,8 +49,8 @@ def draw(series: Mapping[str, Mapping[str, Any]], path: Path) -> bool:
     _axes(memory, "Peak memory of the run after compiling", "GB")
     memory.set_ylim(0.0, 1.08 * memory.get_ylim()[1])  # an error of a twentieth looks like one
     for axes in (learning, stepping, memory):
-        _count_environments(axes, {row["num_envs"] for rows in told.values() for row in rows})
-    hardware = sorted({str(series[name]["hardware"]) for name in told})
+        _count_environments(axes, {row["num_envs"] for rows in drawable.values() for row in rows})
+    hardware = sorted({str(series[name]["hardware"]) for name in drawable})
     figure.suptitle("; ".join(hardware), fontsize=10, color=_GREY, x=0.01, ha="left")
     _legends(figure, learning, memory)
     figure.savefig(path)

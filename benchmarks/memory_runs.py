@@ -27,7 +27,7 @@ CACHE = "JAXRL_HW_CACHE"
 def caching_in(folder: Path | None) -> Iterator[None]:
     """Keep figures and compiled programs there, here and in the processes that are started.
 
-    None: in a new folder that is gone afterwards, as on the machine of a new user.
+    None: in a new folder that is removed afterwards, as on the machine of a new user.
     """
     names = (CACHE, "JAX_COMPILATION_CACHE_DIR")
     before = {name: os.environ.pop(name, None) for name in names}
@@ -43,9 +43,9 @@ def caching_in(folder: Path | None) -> Iterator[None]:
 def measure(robot: str, physics: str, num_envs: int, iterations: int, hardware: Hardware) -> Row:
     """One row of the table.
 
-    It is told twice what to expect, as a user is: when the run is planned, from sizes alone where
+    It holds both expectations that a user gets: when the run is planned, from sizes alone where
     the program has never been compiled here (`planned_from`), and once it has been compiled for
-    this number of environments and the process has been weighed (`predicted_from`).
+    this number of environments and the process has been measured (`predicted_from`).
     """
     config = replace(preset_config(robot), physics=physics, num_envs=num_envs)
     before = memory_model.footprint(config, hardware)
@@ -87,12 +87,12 @@ def off_by(predicted: float, measured: float | None) -> float | None:
 def growth(rows: Sequence[Row]) -> dict[str, Any] | None:
     """How memory grows from the smallest to the largest number: predicted and measured.
 
-    None where no two rows tell.
+    None where fewer than two rows have figures.
     """
-    told = sorted((row for row in rows if row.get("measured_bytes")), key=lambda r: r["num_envs"])
-    if len(told) < 2:
+    known = sorted((row for row in rows if row.get("measured_bytes")), key=lambda r: r["num_envs"])
+    if len(known) < 2:
         return None
-    low, high = told[0], told[-1]
+    low, high = known[0], known[-1]
     predicted = high["predicted_bytes"]["total"] - low["predicted_bytes"]["total"]
     measured = high["measured_bytes"] - low["measured_bytes"]
     return {

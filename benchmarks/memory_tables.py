@@ -34,7 +34,7 @@ def line(row: Row) -> str:
 
 
 def _planned(row: Row) -> str:
-    """The first row's plan is an estimate; a later one's knows the figures of those before."""
+    """The first row's plan is an estimate; a later one's uses the figures of those before."""
     by = "from sizes" if row["planned_from"] == ESTIMATED else "by compiler"
     mark = ", not verified" if row["predicted_from"] == ESTIMATED else ""
     return f"{megabytes(row['planned_bytes'])} {by}{mark}"
@@ -43,7 +43,7 @@ def _planned(row: Row) -> str:
 def grown(growth: Mapping[str, Any] | None) -> str:
     """The growth check in words."""
     if growth is None:
-        return "memory's growth: two rows are needed to tell"
+        return "memory's growth: needs two rows"
     error = growth["error_percent"]
     off = "no measured growth to compare with" if error is None else f"{error:+.1f} %"
     return (
@@ -74,13 +74,13 @@ def budget_line(row: Row) -> str:
     )
 
 
-def budget_summary(told: Mapping[str, int]) -> str:
+def budget_summary(counts: Mapping[str, int]) -> str:
     """How the random limits were kept, in words."""
-    ended = ", ".join(f"{told[name]} {name}" for name in ENDED)
+    ended = ", ".join(f"{counts[name]} {name}" for name in ENDED)
     return (
-        f"{sum(told[name] for name in ENDED)} limits: {ended}; of {told['bound_by_memory']} runs "
-        f"that memory bound, {told['bound_and_well_used']} used more than {WELL_USED:.0f} % of "
-        "their limit"
+        f"{sum(counts[name] for name in ENDED)} limits: {ended}; of the "
+        f"{counts['bound_by_memory']} runs bound by memory, {counts['bound_and_well_used']} used "
+        f"more than {WELL_USED:.0f} % of their limit"
     )
 
 

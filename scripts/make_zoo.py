@@ -157,7 +157,7 @@ def stages_before(config: Config) -> Iterator[tuple[Config, int, float]]:
     before it, the first one first.
 
     Raises:
-      RunError: the checkpoint that it started from is gone.
+      RunError: the checkpoint that it started from is missing.
     """
     if config.resume in RESUME_WORDS:
         return

@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path("/")
-# cgroup v1 writes "no limit" as a page-rounded 2^63.
 _NO_LIMIT = 1 << 60
+"""cgroup v1 writes "no limit" as 2^63, rounded to a page."""
+_MEMORY_FILES = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
 
 
 class MemoryLimit(NamedTuple):
@@ -25,15 +29,14 @@ def memory_limit(root: Path = ROOT) -> MemoryLimit | None:
     """
     found: list[MemoryLimit] = []
     for folder in _folders(root, "memory"):
-        for limit_file, usage_file, key in (
-            ("memory.max", "memory.current", "inactive_file"),
-            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-        ):
-            limit = _number(folder / limit_file)
+        for limit_file, usage_file, cache_key in _MEMORY_FILES:
+            limit = _number(_text(folder / limit_file))
             if limit is None or limit >= _NO_LIMIT:
                 continue
-            usage = _number(folder / usage_file) or 0
-            used = max(0, usage - _stat(folder / "memory.stat", key))
+            usage = _number(_text(folder / usage_file)) or 0
+            lines = (line.split() for line in _text(folder / "memory.stat").splitlines())
+            cached = next((words[1] for words in lines if words[:1] == [cache_key]), "")
+            used = max(0, usage - (_number(cached) or 0))
             found.append(MemoryLimit(limit, max(0, limit - used)))
     return min(found, key=lambda entry: entry.free, default=None)
 
@@ -42,12 +45,10 @@ def cpu_quota(root: Path = ROOT) -> float | None:
     """Processors' worth of time that this process may use; None without a limit."""
     quotas: list[float] = []
     for folder in _folders(root, "cpu"):
-        words = (_text(folder / "cpu.max") or "").split()
-        if len(words) == 2 and words[0].isdigit() and words[1].isdigit():
-            quota, period = int(words[0]), int(words[1])
-        else:
-            quota = _number(folder / "cpu.cfs_quota_us") or 0
-            period = _number(folder / "cpu.cfs_period_us") or 0
+        words = _text(folder / "cpu.max").split() or [
+            _text(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period")
+        ]
+        quota, period = (_number(word) or 0 for word in [*words, "", ""][:2])
         if quota > 0 and period > 0:
             quotas.append(quota / period)
     return min(quotas, default=None)
@@ -56,7 +57,7 @@ def cpu_quota(root: Path = ROOT) -> float | None:
 def _folders(root: Path, controller: str) -> Iterator[Path]:
     """This process's groups of a controller and all their parents: each level may limit."""
     mount = root / "sys/fs/cgroup"
-    for line in (_text(root / "proc/self/cgroup") or "").splitlines():
+    for line in _text(root / "proc/self/cgroup").splitlines():
         _, _, rest = line.partition(":")
         names, _, group = rest.partition(":")
         if not group.startswith("/") or ".." in group:
@@ -69,32 +70,20 @@ def _folders(root: Path, controller: str) -> Iterator[Path]:
             continue
         for top in dict.fromkeys(tops):
             folder = top / group.lstrip("/")
-            while True:
-                # Inside a container the group's own path is often not mounted; its top is.
-                if folder.is_dir():
-                    yield folder
-                if folder == top:
-                    break
-                folder = folder.parent
+            levels = [folder, *folder.parents]
+            # inside a container the group's own path is often not mounted, but its top is
+            yield from (level for level in levels[: levels.index(top) + 1] if level.is_dir())
 
 
-def _text(path: Path) -> str | None:
+def _text(path: Path) -> str:
     try:
         return path.read_text()
     except (OSError, UnicodeDecodeError):
-        return None
+        return ""
 
 
-def _number(path: Path) -> int | None:
+def _number(text: str) -> int | None:
     try:
-        return int((_text(path) or "").strip())
+        return int(text)
     except ValueError:
         return None
-
-
-def _stat(path: Path, key: str) -> int:
-    for line in (_text(path) or "").splitlines():
-        words = line.split()
-        if len(words) == 2 and words[0] == key and words[1].isdigit():
-            return int(words[1])
-    return 0

@@ -46,15 +46,11 @@ def load(program: Mapping[str, Any]) -> Measurement:
         record = json.loads(_path(program).read_text(encoding="utf-8"))
         if record["format"] != _FORMAT or record["program"] != _plain(program):
             return EMPTY
-        points = {
-            int(n): {str(k): int(v) for k, v in p.items()} for n, p in record["points"].items()
-        }
-        rates = {int(n): float(rate) for n, rate in record["rates"].items()}
-        lowered = {int(n): str(text) for n, text in record["lowered"].items()}
-        resident, compiling = (
-            None if record[k] is None else int(record[k]) for k in ("resident", "compiling")
+        points, rates, lowered = (
+            {int(n): value for n, value in record[name].items()}
+            for name in ("points", "rates", "lowered")
         )
-        return Measurement(points, rates, resident, compiling, lowered)
+        return Measurement(points, rates, record["resident"], record["compiling"], lowered)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return EMPTY
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 SMI_TIMEOUT_S = 5.0
@@ -45,17 +46,27 @@ def read_gpus(environ: Mapping[str, str], smi_timeout_s: float = SMI_TIMEOUT_S) 
 def read_nvml(environ: Mapping[str, str]) -> Reading:
     """The same from NVML; with source "unknown" and the reason where that fails."""
     try:
-        with _nvml() as nvml:
-            return Reading(_visible_nvml(nvml, environ.get("CUDA_VISIBLE_DEVICES")), "nvml", ())
+        import pynvml
+
+        pynvml.nvmlInit()
+        try:
+            return Reading(_visible_nvml(pynvml, environ.get("CUDA_VISIBLE_DEVICES")), "nvml", ())
+        finally:
+            pynvml.nvmlShutdown()
     except Exception as error:  # any failure of a driver library means the same: ask elsewhere
         return Reading((), "unknown", (str(error) or type(error).__name__,))
 
 
 def read_smi(environ: Mapping[str, str], timeout_s: float = SMI_TIMEOUT_S) -> Reading:
     """The same from nvidia-smi, with what went wrong; it may take `timeout_s`."""
-    gpus, notes = _smi(environ, timeout_s)
-    visible = environ.get("CUDA_VISIBLE_DEVICES")
-    return Reading(_select(gpus, visible), "nvidia-smi" if gpus else "unknown", notes)
+    program = shutil.which("nvidia-smi", path=environ.get("PATH"))
+    if program is None:
+        return Reading((), "unknown", ())
+    try:
+        gpus = _parse(_smi_output(program, environ, timeout_s))
+    except ValueError as error:
+        return Reading((), "unknown", (f"nvidia-smi {error}: ignored",))
+    return Reading(_select(gpus, environ.get("CUDA_VISIBLE_DEVICES")), "nvidia-smi", ())
 
 
 def memory_in_use(environ: Mapping[str, str]) -> tuple[int, str] | None:
@@ -65,17 +76,6 @@ def memory_in_use(environ: Mapping[str, str]) -> tuple[int, str] | None:
         if gpu.memory_total is not None and gpu.memory_free is not None:
             return gpu.memory_total - gpu.memory_free, reading.source
     return None
-
-
-@contextlib.contextmanager
-def _nvml() -> Iterator[Any]:
-    import pynvml
-
-    pynvml.nvmlInit()
-    try:
-        yield pynvml
-    finally:
-        pynvml.nvmlShutdown()
 
 
 def _visible_nvml(nvml: Any, visible: str | None) -> tuple[Gpu, ...]:
@@ -89,14 +89,12 @@ def _visible_nvml(nvml: Any, visible: str | None) -> tuple[Gpu, ...]:
 
 
 def _describe(nvml: Any, handle: Any, index: int) -> Gpu:
-    try:
+    name, uuid = _str(nvml.nvmlDeviceGetName(handle)), _str(nvml.nvmlDeviceGetUUID(handle))
+    with contextlib.suppress(nvml.NVMLError):  # unified memory and MIG parents have no figures
         memory = nvml.nvmlDeviceGetMemoryInfo(handle)
-        total, free = int(memory.total), int(memory.free)
-    except nvml.NVMLError:
-        total = free = 0  # unified memory and MIG parents have no figure of their own
-    known = 0 < free <= total
-    name, uuid = nvml.nvmlDeviceGetName(handle), nvml.nvmlDeviceGetUUID(handle)
-    return Gpu(index, _str(uuid), _str(name), total if known else None, free if known else None)
+        if 0 < int(memory.free) <= int(memory.total):
+            return Gpu(index, uuid, name, int(memory.total), int(memory.free))
+    return Gpu(index, uuid, name, None, None)
 
 
 def _str(value: Any) -> str:
@@ -122,10 +120,8 @@ def _is_named(gpu: Gpu, token: str) -> bool:
     return token.startswith("GPU-") and gpu.uuid.startswith(token)
 
 
-def _smi(environ: Mapping[str, str], timeout_s: float) -> tuple[tuple[Gpu, ...], tuple[str, ...]]:
-    program = shutil.which("nvidia-smi", path=environ.get("PATH"))
-    if program is None:
-        return (), ()
+def _smi_output(program: str, environ: Mapping[str, str], timeout_s: float) -> str:
+    """What nvidia-smi prints. Raises ValueError, saying what it did instead."""
     query = "--query-gpu=index,uuid,name,memory.total,memory.free"
     try:
         # Its own process group: a hung nvidia-smi may have children that hold the pipe open.
@@ -138,18 +134,15 @@ def _smi(environ: Mapping[str, str], timeout_s: float) -> tuple[tuple[Gpu, ...],
             start_new_session=True,
         )
     except OSError as error:
-        return (), (f"nvidia-smi could not be started ({error.strerror}): ignored",)
+        raise ValueError(f"could not be started ({error.strerror})") from error
     try:
         output, _ = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
         _kill_group(process)
-        return (), (f"nvidia-smi gave no answer within {timeout_s:g} s: ignored",)
+        raise ValueError(f"gave no answer within {timeout_s:g} s") from None
     if process.returncode != 0:
-        return (), (f"nvidia-smi failed with exit code {process.returncode}: ignored",)
-    gpus = _parse(output.decode(errors="replace"))
-    if gpus is None:
-        return (), ("nvidia-smi gave an answer that could not be read: ignored",)
-    return gpus, ()
+        raise ValueError(f"failed with exit code {process.returncode}")
+    return output.decode(errors="replace")
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
@@ -162,15 +155,17 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
         process.wait(timeout=0.5)
 
 
-def _parse(text: str) -> tuple[Gpu, ...] | None:
-    """The rows, strictly; None where a single one is not as asked for."""
+_ROW = re.compile(r"(\d+), *(GPU-[^,]+), *([^,]+), *([^,]+), *([^,]+)")
+
+
+def _parse(text: str) -> tuple[Gpu, ...]:
+    """The rows. Raises ValueError where there is none, or one is not as asked for."""
     gpus: list[Gpu] = []
-    for line in text.strip().splitlines():
-        cells = [cell.strip() for cell in line.split(",")]
-        if len(cells) != 5 or not cells[0].isdigit() or not cells[1].startswith("GPU-"):
-            return None
-        total, free = (int(c) * _MIB if c.isdigit() else None for c in cells[3:])
-        if total is None or free is None or not 0 < free <= total:
-            total = free = None
-        gpus.append(Gpu(int(cells[0]), cells[1], cells[2], total, free))
-    return tuple(gpus) or None
+    for line in text.strip().splitlines() or [""]:
+        row = _ROW.fullmatch(line.strip())
+        if row is None:
+            raise ValueError("gave an answer that could not be read")
+        total, free = (int(cell) * _MIB if cell.isdigit() else 0 for cell in row.groups()[3:])
+        memory = (total, free) if 0 < free <= total else (None, None)
+        gpus.append(Gpu(int(row[1]), row[2], row[3], *memory))
+    return tuple(gpus)

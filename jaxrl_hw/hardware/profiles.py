@@ -1,19 +1,19 @@
-"""Kinds of hardware: what is known of them without having one at hand.
+"""Kinds of hardware that a run can be planned for without having one.
 
-Memory is what the driver reports as the card's total (nvidia-smi), capabilities are the vendor's
-data sheets. `reserved` is what a process takes on top of XLA's pool (driver context, libraries'
-workspaces): measured where `source` says so, else an estimate on the safe side.
+Memory is what the driver reports as the card's total (nvidia-smi), capabilities are from the
+vendors' data sheets. `reserved` is what a process takes on top of XLA's pool (driver context,
+libraries' workspaces): measured where `source` says so, else an estimate on the safe side.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from typing import NamedTuple
 
 from jaxrl_hw.errors import UserError
 
 GIB, MIB = 1 << 30, 1 << 20
-ESTIMATE = "an estimate: none has been at hand"
 
 
 class Profile(NamedTuple):
@@ -22,39 +22,30 @@ class Profile(NamedTuple):
     name: str
     """As `plan --gpu` takes it."""
     device: str
-    """As the driver calls it, or the part of that name that tells it from others."""
+    """As the driver calls it, or the part of that name that identifies it."""
     platform: str
     """cpu, gpu or tpu."""
     memory: int
     """Bytes; 0 for a CPU, whose memory is the machine's."""
     bfloat16: bool
-    """Whether matrix units take bfloat16 (Ampere and newer, TPUs): only there does it pay."""
+    """Whether matrix units take bfloat16 (Ampere and newer, TPUs): only there is it faster."""
     tf32: bool
-    """Whether float32 matrix products are rounded to TF32 unless told not to. The networks' are;
-    physics asks for the highest precision (TF32 there makes a G1 fall)."""
+    """Whether float32 matrix products are rounded to TF32 by default. The networks' are; physics
+    asks for the highest precision (TF32 there makes a G1 fall)."""
     preset: str
     """The preset that suits it."""
-    reserved: int
+    reserved: int = 700 * MIB
     """Bytes beside the arrays of a run: context and workspaces, or on a CPU the libraries."""
-    source: str
+    source: str = "an estimate: none has been measured"
     """Where `reserved` is from."""
 
 
 def _gpu(name: str, device: str, mib: int, *, ampere: bool, preset: str) -> Profile:
-    return Profile(name, device, "gpu", mib * MIB, ampere, ampere, preset, 700 * MIB, ESTIMATE)
+    return Profile(name, device, "gpu", mib * MIB, ampere, ampere, preset)
 
 
-CPU = Profile(
-    "cpu",
-    "",
-    "cpu",
-    0,
-    False,
-    False,
-    "optimized",
-    425_000_000,
-    "resident after imports, compiler's memory given back: Linux x86-64, jax 0.10.2, mujoco 4.0.0",
-)
+_CPU_SOURCE = "resident after imports, trimmed: Linux x86-64, jax 0.10.2, mujoco 4.0.0"
+CPU = Profile("cpu", "", "cpu", 0, False, False, "optimized", 425_000_000, _CPU_SOURCE)
 PROFILES = (
     CPU,
     _gpu("t4", "T4", 15_360, ampere=False, preset="optimized"),
@@ -69,38 +60,32 @@ PROFILES = (
     _gpu("a100-80", "A100-80", 81_920, ampere=True, preset="best"),
     _gpu("h100", "H100", 81_559, ampere=True, preset="best"),
     _gpu("h200", "H200", 143_771, ampere=True, preset="best"),
-    Profile("tpu-v2-8", "TPU v2", "tpu", 8 * GIB, True, False, "optimized", 300 * MIB, ESTIMATE),
-    Profile("tpu-v5e", "TPU v5 lite", "tpu", 16 * GIB, True, False, "best", 300 * MIB, ESTIMATE),
+    Profile("tpu-v2-8", "TPU v2", "tpu", 8 * GIB, True, False, "optimized", 300 * MIB),
+    Profile("tpu-v5e", "TPU v5 lite", "tpu", 16 * GIB, True, False, "best", 300 * MIB),
 )
-"""float16 is not among the precisions: its largest number is 65504, which squared errors and
-gradients pass, and its remedy, loss scaling, is one more thing to tune; bfloat16 has float32's
-range."""
+"""float16 is no precision here: its largest number is 65504, which squared errors and gradients
+pass, and its remedy, loss scaling, is one more thing to tune. bfloat16 has float32's range."""
 
 
 def named(name: str) -> Profile:
     """The profile that `plan --gpu NAME` asks for.
 
     Raises:
-      UserError: not one of `PROFILES`; the nearest names come first.
+      UserError: not one of `PROFILES`; lists them, the nearest names first.
     """
-    word = name.strip().lower().replace(" ", "").replace("_", "-")
-    for prefix in ("nvidia-", "nvidia", "tesla-", "tesla", "geforce-", "geforce"):
-        word = word.removeprefix(prefix)
-    known = {profile.name: profile for profile in PROFILES if profile.platform != "cpu"}
-    same = {key.replace("-", ""): profile for key, profile in known.items()}
-    if word in known or word.replace("-", "") in same:
-        return known.get(word) or same[word.replace("-", "")]
-    begun = [key for key in known if key.startswith(word) or word.startswith(key)]
+    word = re.sub(r"[ _-]|nvidia|tesla|geforce", "", name.lower())
+    known = {profile.name.replace("-", ""): profile for profile in PROFILES[1:]}
+    if word in known:
+        return known[word]
+    begun = [key for key in known if word and (key.startswith(word) or word.startswith(key))]
     alike = difflib.get_close_matches(word, known, n=3, cutoff=0.4)
-    near = [*begun, *(key for key in alike if key not in begun)]
-    rest = [key for key in known if key not in near]
-    raise UserError(
-        f'--gpu "{name}" is not known: the nearest first, there are {", ".join([*near, *rest])}'
-    )
+    nearest = dict.fromkeys([*begun, *alike, *known])
+    names = ", ".join(known[key].name for key in nearest)
+    raise UserError(f'--gpu "{name}" is not known; choose one of {names}')
 
 
 def of(platform: str, device: str, memory: int | None = None) -> Profile:
-    """The profile of a device that is there; a careful one where its kind is not known.
+    """The profile of a device that is here; a cautious one where its kind is not known.
 
     Args:
       platform: cpu, gpu or tpu.
@@ -109,24 +94,14 @@ def of(platform: str, device: str, memory: int | None = None) -> Profile:
     """
     if platform == "cpu":
         return CPU
-    parts = device.lower().replace("-", " ").split()
-    fitting = [
-        profile
-        for profile in PROFILES
-        if profile.platform == platform and _is_part(profile.device, parts)
-    ]
+    words = _words(device)
+    fitting = [p for p in PROFILES[1:] if p.platform == platform and _words(p.device) <= words]
     if fitting:
         return min(fitting, key=lambda profile: abs(profile.memory - (memory or profile.memory)))
     modern = platform == "tpu"
-    return Profile(
-        "unknown", device, platform, 0, modern, not modern, "optimized", 700 * MIB, ESTIMATE
-    )
+    return Profile("unknown", device, platform, 0, modern, not modern, "optimized")
 
 
-def _is_part(device: str, parts: list[str]) -> bool:
-    """Whether the words of a profile's device are among a device's, the memory's size aside."""
-    wanted = [word for word in device.lower().replace("-", " ").split() if word not in _SIZES]
-    return bool(wanted) and all(word in parts for word in wanted)
-
-
-_SIZES = ("40", "80")
+def _words(device: str) -> set[str]:
+    """The words of a device's name but for the memory of cards that come with more than one."""
+    return set(device.lower().replace("-", " ").split()) - {"40", "80"}

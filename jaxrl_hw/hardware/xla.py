@@ -36,13 +36,13 @@ class Setting(NamedTuple):
     value: str
     """The value; with `too late`, the one that could not be applied."""
     origin: str
-    """set (by this package), user (it was in the environment), too late (jax is already running
-    and the value was not applied), or pending (`apply_pending` after `import jax` applies it)."""
+    """set (by this package), user (it was in the environment), too late (jax was running already)
+    or pending (`apply_pending` after `import jax` applies it)."""
 
 
 _pending: dict[str, bool] = {}
-# What this module itself put into the environment: a second call must not take it for the user's.
-_ours: dict[str, str] = {}
+_set_here: dict[str, str] = {}
+"""What this module has put into the environment: a later call must not take it for the user's."""
 
 
 def default_cache_dir() -> Path:
@@ -81,7 +81,7 @@ def configure(
     """
     settings = []
     if "jaxlib" not in sys.modules:  # jaxlib writes its own default there when it is imported
-        settings.append(_variable("TF_CPP_MIN_LOG_LEVEL", "2", late=False))
+        settings.append(_variable("TF_CPP_MIN_LOG_LEVEL", "2"))
     if platform == "gpu":
         settings += _memory(fraction, ceiling)
         settings += [_deterministic()] if deterministic else []
@@ -96,47 +96,41 @@ def configure(
 def apply_pending() -> list[Setting]:
     """Apply what only jax.config can set; call it after `import jax`, before any computation.
 
-    JAX reads no environment variable for `jax_cpu_enable_async_dispatch`. Returns what was applied;
-    nothing where nothing was pending or jax is not imported yet.
+    Returns what was applied; nothing where nothing was pending or jax is not imported yet.
     """
     if "jax" not in sys.modules:
         return []
-    config = sys.modules["jax"].config
-    applied = []
+    config, applied = sys.modules["jax"].config, []
     for name in list(_pending):
         value = _pending.pop(name)
-        if backend_running() and getattr(config, name, None) != value:
-            applied.append(Setting(name, str(value).lower(), "too late"))
-        else:
+        late = backend_running() and getattr(config, name, None) != value
+        if not late:
             config.update(name, value)
-            applied.append(Setting(name, str(value).lower(), "set"))
+        applied.append(Setting(name, str(value).lower(), "too late" if late else "set"))
     return applied
 
 
-def _variable(name: str, value: str, *, late: bool) -> Setting:
+def _variable(name: str, value: str, *, late: bool = False) -> Setting:
     present = os.environ.get(name)
-    if present is not None and _ours.get(name) != present:
+    if present is not None and _set_here.get(name) != present:
         return Setting(name, present, "user")
     if late and present != value:
         return Setting(name, value, "too late")
-    os.environ[name] = _ours[name] = value
+    os.environ[name] = _set_here[name] = value
     return Setting(name, value, "set")
 
 
 def _memory(fraction: float | None, ceiling: float | None) -> Iterator[Setting]:
-    late = backend_running()
-    old = os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION")
-    if old:
-        # The deprecated name still works alone; with the new one beside it jaxlib refuses to start.
-        yield Setting("XLA_PYTHON_CLIENT_MEM_FRACTION", old, "user")
+    late, deprecated = backend_running(), "XLA_PYTHON_CLIENT_MEM_FRACTION"
+    if old := os.environ.get(deprecated):
+        # it still works alone; with the new name beside it jaxlib refuses to start
+        yield Setting(deprecated, old, "user")
     else:
-        on_demand = _LIMIT_ON_DEMAND if ceiling is None else min(ceiling, _LIMIT_ON_DEMAND)
-        share = on_demand if fraction is None else fraction
+        share = min(ceiling or 1.0, _LIMIT_ON_DEMAND) if fraction is None else fraction
         yield _variable("XLA_CLIENT_MEM_FRACTION", f"{share:.4g}", late=late)
     reserve = "false" if fraction is None else "true"
     yield _variable("XLA_PYTHON_CLIENT_PREALLOCATE", reserve, late=late)
-    allocator = os.environ.get("XLA_PYTHON_CLIENT_ALLOCATOR")
-    if allocator:
+    if allocator := os.environ.get("XLA_PYTHON_CLIENT_ALLOCATOR"):
         yield Setting("XLA_PYTHON_CLIENT_ALLOCATOR", allocator, "user")
 
 
@@ -144,57 +138,51 @@ def _deterministic() -> Setting:
     """XLA reads XLA_FLAGS when a device is opened; flags that the user has set stay."""
     now = os.environ.get("XLA_FLAGS", "")
     if _DETERMINISTIC.partition("=")[0] in now:
-        return Setting("XLA_FLAGS", now, "user" if _ours.get("XLA_FLAGS") != now else "set")
+        return Setting("XLA_FLAGS", now, "user" if _set_here.get("XLA_FLAGS") != now else "set")
     wanted = f"{now} {_DETERMINISTIC}".strip()
     if backend_running():
         return Setting("XLA_FLAGS", wanted, "too late")
-    os.environ["XLA_FLAGS"] = _ours["XLA_FLAGS"] = wanted
+    os.environ["XLA_FLAGS"] = _set_here["XLA_FLAGS"] = wanted
     return Setting("XLA_FLAGS", wanted, "set")
 
 
 def _workers() -> Setting:
     """XLA's CPU client takes the size of its thread pool from NPROC.
 
-    A batched factorization of jaxlib's waits on one of the pool's threads for what it gave to the
-    same pool: as many at once as there are threads wait for ever. With jaxlib 0.10 two do on two
-    cores, and MJX's step has more than one that is ready at a time.
+    A batched factorization of jaxlib's waits on one of the pool's threads for work that it gave to
+    the same pool: as many at once as there are threads wait for ever. With jaxlib 0.10 two do on
+    two cores, and MJX's step has more than one that is ready at a time.
     """
-    count = usable_cores() + SPARE_WORKERS
-    return _variable("NPROC", str(count), late=backend_running())
+    return _variable("NPROC", str(usable_cores() + SPARE_WORKERS), late=backend_running())
 
 
 def _cache(folder: Path) -> list[Setting]:
-    wanted = [
-        ("JAX_COMPILATION_CACHE_DIR", str(folder)),
-        ("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5"),
+    settings = [
+        _variable("JAX_COMPILATION_CACHE_DIR", str(folder)),
+        _variable("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5"),
     ]
-    settings = [_variable(name, value, late=False) for name, value in wanted]
-    jax = sys.modules.get("jax")
-    if jax is not None:
-        for setting in settings:
-            if setting.origin == "set":
-                option = setting.name.lower()
-                number = option.endswith("_secs")
-                jax.config.update(option, float(setting.value) if number else setting.value)
+    for name, value, origin in settings:
+        if origin == "set" and "jax" in sys.modules:
+            sys.modules["jax"].config.update(
+                name.lower(), float(value) if name.endswith("_SECS") else value
+            )
     return settings
 
 
 def inline_dispatch() -> Setting:
     """Let XLA's CPU client run programs in the calling thread.
 
-    On one of its own, a host callback that converts a large array waits for the very thread it runs
-    on. And each of them has a heap of its own, which keeps what a program has freed: with MJX
-    hundreds of megabytes that no other thread can use. An iteration waits for its program anyway.
+    On a thread of its own, a host callback that converts a large array waits for the very thread it
+    runs on. Each such thread also has a heap of its own, which keeps what a program has freed: with
+    MJX hundreds of megabytes that no other thread can use. An iteration waits for its program
+    anyway. JAX ignores the variable of the option's name; a user who sets it still means it.
     """
     user = os.environ.get(ASYNC_DISPATCH.upper())
-    wanted = user is not None and user.strip().lower() not in _FALSE
-    if user is not None:
-        # JAX itself ignores this variable; somebody who sets it still means it.
-        _pending[ASYNC_DISPATCH] = wanted
-        apply_pending()
-        return Setting(ASYNC_DISPATCH, str(wanted).lower(), "user")
-    _pending[ASYNC_DISPATCH] = False
+    asynchronous = user is not None and user.strip().lower() not in _FALSE
+    _pending[ASYNC_DISPATCH] = asynchronous
     applied = apply_pending()
+    if user is not None:
+        return Setting(ASYNC_DISPATCH, str(asynchronous).lower(), "user")
     return applied[0] if applied else Setting(ASYNC_DISPATCH, "false", "pending")
 
 
@@ -204,5 +192,5 @@ def backend_running() -> bool:
         return False
     bridge = sys.modules.get("jax._src.xla_bridge")
     started = getattr(bridge, "backends_are_initialized", None)
-    # Where a future JAX hides it, take the careful answer: say that it is too late.
+    # Where a future JAX hides it, the careful answer is that it is too late.
     return bool(started()) if callable(started) else True

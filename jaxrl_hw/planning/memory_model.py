@@ -21,6 +21,7 @@ from jaxrl_hw.envs.tasks import task_sizes
 from jaxrl_hw.hardware import measurement_cache, profiles
 from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.hardware.sizing import MemoryNeed
+from jaxrl_hw.types import Needs
 
 ITEMS = (
     "libraries",  # "driver" on an accelerator: what is held beside the run's arrays
@@ -96,7 +97,7 @@ class Footprint(NamedTuple):
 def footprint(config: Config, hardware: Hardware) -> Footprint:
     """The expected footprint of a config whose engine is settled."""
     known = measurement_cache.load(program_key(config, hardware))
-    parts, source = _estimate(config, hardware), ESTIMATED
+    parts, source = estimate(config, hardware, algorithm_needs(config)), ESTIMATED
     low, high = min(known.points, default=0), max(known.points, default=0)
     covers_all_sizes = high >= max(2 * low, MEASURED_AT[1])
     if covers_all_sizes:
@@ -139,9 +140,15 @@ def _state_bytes(config: Config) -> int:
     return 4 * task_sizes(task_name(config), robot_spec(config))[2]
 
 
-def _estimate(config: Config, hardware: Hardware) -> dict[str, MemoryNeed]:
-    """The items from sizes alone."""
-    needs, state = algorithm_needs(config), _state_bytes(config)
+def estimate(config: Config, hardware: Hardware, needs: Needs) -> dict[str, MemoryNeed]:
+    """The items but for libraries and driver, from sizes alone.
+
+    Args:
+      config: whose engine is settled.
+      hardware: to run on.
+      needs: of the config's algorithm.
+    """
+    state = _state_bytes(config)
     dofs = len(robot_spec(config).action_scale) + 6
     if config.physics == "native":
         engine = MemoryNeed(POOL_PER_THREAD * (config.threads or hardware.cores), 4 * state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -165,9 +165,8 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """For plan.json."""
-        h = self.hardware
         return {
-            "hardware": {name: getattr(h, name) for name in h.__dataclass_fields__},
+            "hardware": asdict(self.hardware),
             "config": validation.to_dict(self.config),
             "num_envs": self.config.num_envs,
             "reasons": list(self.sizing.reasons),

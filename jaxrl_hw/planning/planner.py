@@ -8,7 +8,7 @@ from typing import Any
 
 from jaxrl_hw.config import validation
 from jaxrl_hw.config.resolve import algorithm_needs, run_folder
-from jaxrl_hw.config.schema import Config, Engine
+from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import parse_memory
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware import profiles, sizing, xla
@@ -40,7 +40,8 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
         # early, before XLA's variables are set
         hardware = refine(detect()) if xla.backend_running() else detect()
     notes = list(hardware.notes)
-    config = replace(config, physics=_engine(config.physics, hardware.platform))
+    if config.physics == "auto":
+        config = replace(config, physics="native" if hardware.platform == "cpu" else "mjx")
     notes += _platform_notes(config, hardware)
     folder = run_folder(config)
     auto = config.num_envs == "auto"
@@ -77,12 +78,6 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
     )
 
 
-def _engine(asked: Engine, platform: str) -> Engine:
-    if asked != "auto":
-        return asked
-    return "native" if platform == "cpu" else "mjx"
-
-
 def _platform_notes(config: Config, hardware: Hardware) -> list[str]:
     notes, platform = [], hardware.platform
     profile = profiles.of(platform, hardware.name, hardware.memory_total)
@@ -114,12 +109,12 @@ def _disk_notes(config: Config, disk: Storage, folder: Path) -> list[str]:
 
 
 def _reserved(config: Config, hardware: Hardware, budget: int | None) -> float | None:
-    """The share of the card taken at once, where the user named one: no more than is free."""
-    if not isinstance(config.mem_fraction, float):
+    """The share of the card to take at once, where the user named one: no more than is free."""
+    fraction = config.mem_fraction
+    if not isinstance(fraction, float):
         return None
-    if budget is None or not hardware.memory_total:
-        return config.mem_fraction
-    return min(config.mem_fraction, budget / hardware.memory_total)
+    total = hardware.memory_total
+    return min(fraction, budget / total) if budget is not None and total else fraction
 
 
 def _ceiling(config: Config, hardware: Hardware) -> float | None:
@@ -127,9 +122,8 @@ def _ceiling(config: Config, hardware: Hardware) -> float | None:
     free, total = hardware.memory_free, hardware.memory_total
     if not free or not total:
         return None
-    limit = parse_memory(config.memory_limit)
     usable = sizing.MOST * free
-    return (usable if limit is None else min(usable, limit)) / total
+    return min(usable, parse_memory(config.memory_limit) or usable) / total
 
 
 def _sized(

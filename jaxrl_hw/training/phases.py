@@ -105,7 +105,7 @@ class Phases:
         env, algorithm = self._environments()[1:]
         if state is None and config.init_from:  # before the compiler: it may be refused
             state = first_state(env, algorithm, config, context.console)
-        may_resize = context.config.num_envs == "auto" and not self._plan.iterations_done
+        may_resize = context.config.num_envs == "auto"
         with context.console.compiling("compiling train step"):
             built = context.build(
                 self._plan, env, algorithm, may_resize=may_resize, console=context.console

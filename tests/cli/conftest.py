@@ -21,7 +21,7 @@ def train_process() -> Callable[..., tuple[int, str, str]]:
 
     def train(*argv: str | Path) -> tuple[int, str, str]:
         command = [sys.executable, "-m", "jaxrl_hw.train", *map(str, argv)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
         return done.returncode, done.stdout, done.stderr
 
     return train

@@ -70,6 +70,7 @@ def test_a_module_that_is_new_or_moved_changes_the_key(
     assert changes(key, changed) == another
 
 
+@pytest.mark.slow
 def test_a_train_step_imports_nothing_that_the_key_leaves_out() -> None:
     code = (
         "import sys; import jaxrl_hw.training.trainer, jaxrl_hw.training.session;"

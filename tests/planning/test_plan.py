@@ -1,0 +1,91 @@
+"""A plan follows from settings and hardware alone, and stays consistent when it is resized."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jaxrl_hw import Config, Plan, make_plan, preset_config
+from jaxrl_hw.config.resolve import algorithm_needs
+from jaxrl_hw.hardware.detect import Hardware
+from jaxrl_hw.planning.memory_model import estimate
+
+GB = 10**9
+CPU = Hardware("cpu", "EPYC", 1, 2, 16 * GB, 10 * GB, "psutil available")
+T4 = Hardware("gpu", "Tesla T4", 1, 2, 16 * GB, 15 * GB, "nvml")
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Plan]:
+    """plan(hardware, **changes of g1_12dof's preset), in an empty folder with an empty cache."""
+    monkeypatch.setenv("JAXRL_HW_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+    def make(hardware: Hardware, **changes: object) -> Plan:
+        return make_plan(replace(preset_config("g1_12dof"), **changes), hardware)
+
+    return make
+
+
+def test_auto_values_are_settled_for_the_hardware(plan: Callable[..., Plan]) -> None:
+    here, there = plan(CPU), plan(T4)
+    assert (here.config.physics, here.config.num_envs) == ("native", 256)
+    assert (there.config.physics, there.config.num_envs) == ("mjx", 4096)
+    assert sum(here.memory.values()) == here.sizing.expected_bytes
+    assert json.loads(json.dumps(here.to_dict()))["num_envs"] == 256
+    rows = dict(here.rows())
+    assert "256" in rows["environments"]
+    assert f"{256 * algorithm_needs(here.config).unroll:,} samples" in rows["batch"]
+
+
+def test_a_resized_plan_has_the_memory_of_its_size(plan: Callable[..., Plan]) -> None:
+    large = plan(CPU, num_envs=256)
+    small = large.resized(replace(large.config, num_envs=128))
+    assert small.sizing.num_envs == small.config.num_envs == 128
+    assert small.memory["rollout"] * 2 == large.memory["rollout"]
+    assert small.memory["networks"] == large.memory["networks"]
+    assert small.sizing.expected_bytes == sum(small.memory.values())
+
+
+def test_what_a_process_really_holds_takes_the_place_of_what_was_expected(
+    plan: Callable[..., Plan],
+) -> None:
+    made = plan(CPU)
+    more, less = made.with_resident(900_000_000), made.with_resident(700_000_000)
+    assert more.sizing.expected_bytes - less.sizing.expected_bytes == 200_000_000
+    assert more.memory["rollout"] == made.memory["rollout"]
+
+
+def test_a_replay_buffer_counts_whatever_the_number_of_environments() -> None:
+    config: Config = replace(preset_config("g1_12dof"), physics="native")
+    needs = algorithm_needs(config)
+    without = estimate(config, CPU, needs)
+    with_replay = estimate(config, CPU, needs._replace(replay_bytes=3 * GB))
+    assert without["replay"].total(1000) == 0
+    assert with_replay["replay"].total(10) == with_replay["replay"].total(1000) == 3 * GB
+    assert {k: v for k, v in with_replay.items() if v != without[k]}.keys() == {"replay"}
+
+
+def test_the_limit_is_the_lower_of_what_the_user_gave_and_what_is_free(
+    plan: Callable[..., Plan],
+) -> None:
+    assert plan(CPU).most_bytes == 10 * GB
+    assert plan(CPU, memory_limit="3GB").most_bytes == 3 * GB
+    assert plan(CPU, memory_limit="30GB").most_bytes == 10 * GB
+
+
+def test_a_plan_does_not_import_jax(tmp_path: Path) -> None:
+    code = (
+        "import sys; from jaxrl_hw import make_plan, preset_config;"
+        "make_plan(preset_config('g1')).rows();"
+        "print(*{'jax', 'mujoco', 'flax'} & set(sys.modules))"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.split() == []
