@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections import deque
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 WINDOW = 10
@@ -76,12 +76,7 @@ class StopRequest:
                 self._previous[number] = signal.signal(number, self._handle)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._previous.items():
             # None: C code installed it, and Python cannot restore it.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)

@@ -20,9 +20,32 @@ TrainStep = Callable[[TrainState], tuple[TrainState, Metrics]]
 
 def init_train_state(env: Env, algorithm: Algorithm, seed: int) -> TrainState:
     """A run's first state: fresh parameters, fresh environments, nothing done."""
+
+    def reset(key: Array) -> Any:
+        return _run_once(lambda key: init_rollout(env, key), key)
+
+    return _first(jax.jit(algorithm.init), reset, seed)
+
+
+def state_form(env: Env, algorithm: Algorithm) -> TrainState:
+    """The shapes and dtypes of a train state, without making one."""
+    form: TrainState = jax.eval_shape(
+        lambda: _first(algorithm.init, lambda key: init_rollout(env, key), 0)
+    )
+    return form
+
+
+def _first(
+    init: Callable[[Array], Learner], reset: Callable[[Array], Any], seed: int
+) -> TrainState:
     key, key_learner, key_envs = jax.random.split(make_key(seed), 3)
-    envs = _run_once(lambda key: init_rollout(env, key), key_envs)
-    return _first(jax.jit(algorithm.init)(key_learner), envs, key)
+    return TrainState(
+        *init(key_learner),
+        env_state=reset(key_envs),
+        key=key,
+        iteration=jnp.zeros((), jnp.int32),
+        env_steps=jnp.zeros(2, jnp.uint32),
+    )
 
 
 def with_fresh_envs(state: TrainState, env: Env, seed: int) -> TrainState:
@@ -47,29 +70,6 @@ def _run_once(function: Callable[..., Any], *args: Any) -> Any:
     quick: dict[str, str | bool] | None
     quick = {"xla_backend_optimization_level": "0"} if jax.default_backend() == "cpu" else None
     return jax.jit(function).lower(*args).compile(quick)(*args)
-
-
-def state_form(env: Env, algorithm: Algorithm) -> TrainState:
-    """The shapes and dtypes of a train state, without making one."""
-
-    def first() -> TrainState:
-        key, key_learner, key_envs = jax.random.split(make_key(0), 3)
-        return _first(algorithm.init(key_learner), init_rollout(env, key_envs), key)
-
-    form: TrainState = jax.eval_shape(first)
-    return form
-
-
-def _first(learner: Learner, envs: Any, key: Array) -> TrainState:
-    return TrainState(
-        learner.params,
-        learner.opt_state,
-        learner.obs_stats,
-        env_state=envs,
-        key=key,
-        iteration=jnp.zeros((), jnp.int32),
-        env_steps=jnp.zeros(2, jnp.uint32),
-    )
 
 
 def make_train_step(env: Env, algorithm: Algorithm) -> TrainStep:
