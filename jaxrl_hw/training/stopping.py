@@ -12,6 +12,8 @@ from collections import deque
 from types import FrameType
 from typing import Any
 
+import psutil
+
 WINDOW = 10
 """Iterations whose returns are averaged: a single one depends on which episodes happened to end."""
 
@@ -19,12 +21,10 @@ _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")  # SIGHUP: the terminal or the ssh se
 
 
 def process_start() -> float:
-    """When this process began, seconds since 1970. Imports and compilation count as well."""
+    """When this process began, seconds since 1970: imports and compilation count too."""
     try:
-        import psutil
-
         return float(psutil.Process().create_time())
-    except Exception:  # without /proc: an approximate start is better than no limit
+    except psutil.Error:  # an approximate start is better than no limit
         return time.time() - time.process_time()
 
 

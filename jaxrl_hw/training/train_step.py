@@ -75,17 +75,16 @@ def _run_once(function: Callable[..., Any], *args: Any) -> Any:
 def make_train_step(env: Env, algorithm: Algorithm) -> TrainStep:
     """One iteration as a pure function: TrainState -> (TrainState, Metrics).
 
-    Its two halves are jitted on their own. The first reuses the environments' memory, so a state
-    that went in must not be used again; only its learner stays whole, for whoever has to go on from
-    it where a step fails. Called as it is, each half is compiled by itself: on the native engine
-    only `update` can be kept in the persistent compilation cache, and it is the slow one to
-    compile. Wrapped in `jax.jit` the two become one computation.
+    Collection and update are jitted separately. The collection donates the environments' memory, so
+    the argument must not be used again, except its learner: a run continues from that where a step
+    fails. On the native engine only the update fits in JAX's persistent cache, and it is the slow
+    one to compile. `jax.jit` around the step makes one computation of the two.
     """
     return _compose(env, algorithm, *_halves(env, algorithm))
 
 
 class CompiledStep(NamedTuple):
-    """A compiled train step, and its halves, which the compiler can be asked about."""
+    """A compiled train step, and its halves, whose memory the compiler knows."""
 
     step: TrainStep
     collect: Any  # jax.stages.Compiled
@@ -97,7 +96,7 @@ class CompiledStep(NamedTuple):
 def compile_train_step(
     env: Env, algorithm: Algorithm, state: TrainState, options: dict[str, Any] | None = None
 ) -> CompiledStep:
-    """The same step, compiled now for states of this form; the two halves side by side.
+    """The same step, compiled now for states of this form; the two halves in parallel.
 
     Args:
       env, algorithm: as for `make_train_step`.
@@ -127,7 +126,7 @@ def _compile(lowered: Any, options: dict[str, Any] | None) -> tuple[Any, str]:
 def compile_update(
     env: Env, algorithm: Algorithm, state: TrainState, options: dict[str, Any] | None = None
 ) -> tuple[Any, Batch]:
-    """The second half alone, as `compile_train_step` makes it, and the form of its batch."""
+    """The compiled update alone, and the form of its batch."""
     collect_half, update_half = _halves(env, algorithm)
     _, batch, _ = jax.eval_shape(collect_half, *_collected_from(state, state.key))
     return update_half.lower(state.learner, batch, state.key).compile(options), batch
@@ -141,7 +140,7 @@ def _halves(env: Env, algorithm: Algorithm) -> tuple[Any, Any]:
 
 
 def _collected_from(state: TrainState, key: Array) -> tuple[Learner, Any, Array, Array]:
-    """What the first half takes of a state, and its key."""
+    """The collection's arguments."""
     return state.learner, state.env_state, key, state.env_steps
 
 
@@ -153,15 +152,7 @@ def _compose(env: Env, algorithm: Algorithm, collect_half: Any, update_half: Any
         envs, batch, seen = collect_half(*_collected_from(state, key_collect))
         learner, learned = update_half(state.learner, batch, key_update)
         steps = add_steps(state.env_steps, count)
-        after = state._replace(
-            params=learner.params,
-            opt_state=learner.opt_state,
-            obs_stats=learner.obs_stats,
-            env_state=envs,
-            key=key,
-            iteration=state.iteration + 1,
-            env_steps=steps,
-        )
+        after = TrainState(*learner, envs, key, state.iteration + 1, steps)
         return after, {**seen, **learned}
 
     return train_step
