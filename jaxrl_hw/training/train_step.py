@@ -150,6 +150,7 @@ def _compose(env: Env, algorithm: Algorithm, collect_half: Any, update_half: Any
     def train_step(state: TrainState) -> tuple[TrainState, Metrics]:
         key, key_collect, key_update = jax.random.split(state.key, 3)
         envs, batch, seen = collect_half(*_collected_from(state, key_collect))
+        learner: Learner
         learner, learned = update_half(state.learner, batch, key_update)
         steps = add_steps(state.env_steps, count)
         after = TrainState(*learner, envs, key, state.iteration + 1, steps)
