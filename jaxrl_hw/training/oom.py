@@ -17,8 +17,7 @@ from jaxrl_hw.loggers import formats
 from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.types import TrainState
 
-_COUNTED = re.compile(r"allocat\w+ (\d+) bytes")
-_ROUNDED = re.compile(r"allocat\w+ ([0-9.]+) ?([KMGT])(i?)B")
+_ALLOCATION = re.compile(r"allocat\w+ ([0-9.]+) ?(?:bytes|([KMGT])(i?)B)")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -31,13 +30,11 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def requested_bytes(error: BaseException) -> int | None:
     """The size in XLA's message: "... allocate 1073741824 bytes" or "... allocating 1.00GiB"."""
-    text = str(error)
-    if match := _COUNTED.search(text):
-        return int(match[1])
-    if match := _ROUNDED.search(text):
-        power = "KMGT".index(match[2]) + 1
-        return round(float(match[1]) * (1024 if match[3] else 1000) ** power)
-    return None
+    match = _ALLOCATION.search(str(error))
+    if match is None:
+        return None
+    power = " KMGT".index(match[2] or " ")
+    return round(float(match[1]) * (1024 if match[3] else 1000) ** power)
 
 
 def smaller_plan(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.vector import Env
@@ -31,12 +31,6 @@ _MIRROR_DONE_S, _MIRROR_STOPPED_S = 600.0, 20.0
 _T = TypeVar("_T")
 
 
-class _Made(NamedTuple):
-    config: Config
-    env: Env
-    algorithm: Algorithm
-
-
 class Phases:
     """Restore, build, iterate and close: one process's part of a run.
 
@@ -45,7 +39,7 @@ class Phases:
 
     def __init__(self, context: TrainContext, plan: Plan) -> None:
         self._context, self._plan = context, plan
-        self._made: _Made | None = None
+        self._made: tuple[Config, Env, Algorithm] | None = None
         self._items: dict[str, int] | None = None  # bytes of the last build
         self._too_large: list[dict[str, int]] = []
 
@@ -57,14 +51,12 @@ class Phases:
             state, ended = self._iterate(state)
         return self._close(state, ended)
 
-    def _restore(self, _: TrainState | None) -> TrainState | None:
+    def _restore(self, _: TrainState | None = None) -> TrainState | None:
         """The state to continue from; None for a new run."""
-        with self._context.console.compiling("building environments"):
-            return self._restored(self._plan)
-
-    def _restored(self, plan: Plan) -> TrainState | None:
-        made, context = self._environments(), self._context
-        return restore_state(plan, made.env, made.algorithm, context.checkpoints, context.console)
+        context = self._context
+        with context.console.compiling("building environments"):
+            made = self._environments()
+            return restore_state(self._plan, *made, context.checkpoints, context.console)
 
     def _ended_before(self, state: TrainState | None) -> str | None:
         """Why there is nothing to do; None where there is."""
@@ -102,10 +94,10 @@ class Phases:
     def _build(self, state: TrainState | None) -> tuple[Built, TrainState]:
         """Compile the train step; the state to begin with, on its environments."""
         context, config = self._context, self._plan.config
-        env, algorithm = self._environments()[1:]
+        env, algorithm = self._environments()
         if state is None and config.init_from:  # before the compiler: it may be refused
             state = first_state(env, algorithm, config, context.console)
-        may_resize = context.config.num_envs == "auto"
+        may_resize = context.config.num_envs == "auto" and not self._too_large
         with context.console.compiling("compiling train step"):
             built = context.build(
                 self._plan, env, algorithm, may_resize=may_resize, console=context.console
@@ -118,7 +110,7 @@ class Phases:
         context.memory.begin()
         held = context.memory.held
         self._plan = built.plan if held is None else built.plan.with_resident(held)
-        self._made = _Made(self._plan.config, built.env, built.algorithm)
+        self._made = (self._plan.config, built.env, built.algorithm)
         self._items = built.items
         return built._replace(plan=self._plan), state
 
@@ -129,18 +121,17 @@ class Phases:
             context.mirror.close(_MIRROR_DONE_S if done else _MIRROR_STOPPED_S)
         metrics_jsonl = context.folder.metrics_jsonl
         metrics = read_columns(metrics_jsonl) if metrics_jsonl.exists() else {}
-        made = self._environments()
-        policy = make_policy(made.env, made.algorithm, state)
+        policy = make_policy(*self._environments(), state)
         run = Run(config, context.folder.path, metrics, state, policy, ended)
         context.console.finish(_summary(run))
         return run
 
-    def _environments(self) -> _Made:
-        """Environments and algorithm of the plan's config."""
+    def _environments(self) -> tuple[Env, Algorithm]:
+        """Those of the plan's config."""
         config = self._plan.config
-        if self._made is None or self._made.config != config:
-            self._made = _Made(config, *environments(config))
-        return self._made
+        if self._made is None or self._made[0] != config:
+            self._made = (config, *environments(config))
+        return self._made[1:]
 
     def _until_it_fits(
         self, phase: Callable[[TrainState | None], _T], state: TrainState | None
@@ -172,7 +163,8 @@ class Phases:
         self._context.checkpoints.wait()
         saved = self._context.folder.newest_checkpoint()
         self._context.console.warning(f"the learner is lost too: back to iteration {saved:,}")
-        return self._restored(replace(self._plan, iterations_done=saved))
+        self._plan = replace(self._plan, iterations_done=saved)
+        return self._restore()
 
 
 def _summary(run: Run) -> str:

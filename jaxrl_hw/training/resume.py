@@ -15,7 +15,7 @@ from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.planning.continuation import RESUME_WORDS
 from jaxrl_hw.planning.plan import Plan
-from jaxrl_hw.training.run import form_for, saved_num_envs
+from jaxrl_hw.training.run import saved_form, saved_num_envs
 from jaxrl_hw.training.train_step import with_fresh_envs
 from jaxrl_hw.types import Algorithm, TrainState
 
@@ -35,9 +35,7 @@ def restore_state(
     config = plan.config
 
     def form(source: Path) -> Any:
-        """Form of a checkpoint in `source`, by the settings that were saved with it."""
-        number = saved_num_envs(source) or env.num_envs
-        return lambda saved: form_for(config, env, algorithm, int(saved.get("num_envs", number)))
+        return saved_form(config, env, algorithm, saved_num_envs(source) or env.num_envs)
 
     if plan.iterations_done:
         try:

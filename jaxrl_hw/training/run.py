@@ -74,7 +74,7 @@ def saved_config(folder: str | Path) -> Config:
 
 
 def saved_num_envs(source: Path) -> int | None:
-    """Environments of the run that a run, checkpoints or checkpoint folder belongs to."""
+    """Environments of the run that a folder is, or is in; None where no config.json says."""
     for folder in (source, source.parent, source.parent.parent):
         if (folder / "config.json").is_file():
             number = (read_settings(RunDir(folder)) or {}).get("num_envs")
@@ -82,11 +82,21 @@ def saved_num_envs(source: Path) -> int | None:
     return None
 
 
-def form_for(config: Config, env: Env, algorithm: Algorithm, num_envs: int) -> TrainState:
-    """The form of a state of the same run with another number of environments."""
-    if num_envs == env.num_envs:
-        return state_form(env, algorithm)
-    return state_form(*environments(replace(config, num_envs=num_envs)))
+def saved_form(
+    config: Config, env: Env, algorithm: Algorithm, num_envs: int
+) -> Callable[[dict[str, Any]], TrainState]:
+    """A function from the settings that a checkpoint was saved with to the form of its state.
+
+    num_envs: of checkpoints without settings, which older versions wrote.
+    """
+
+    def form(saved: dict[str, Any]) -> TrainState:
+        number = int(saved.get("num_envs", num_envs))
+        if number == env.num_envs:
+            return state_form(env, algorithm)
+        return state_form(*environments(replace(config, num_envs=number)))
+
+    return form
 
 
 def load_run(folder: str | Path, iteration: int | None = None) -> Run:
@@ -99,10 +109,7 @@ def load_run(folder: str | Path, iteration: int | None = None) -> Run:
     run = RunDir(folder)
     config = saved_config(folder)
     env, algorithm = environments(config)
-
-    def form(saved: dict[str, Any]) -> TrainState:
-        return form_for(config, env, algorithm, int(saved.get("num_envs", env.num_envs)))
-
+    form = saved_form(config, env, algorithm, env.num_envs)
     with Checkpoints(run.checkpoints, keep=config.keep) as checkpoints:
         found = checkpoints.restore(form, iteration)
     if found is None:

@@ -104,7 +104,8 @@ class Session:
         context.checkpoints.config = settings
         folder.write_config(settings)
         folder.write_plan(self._plan.to_dict())
-        context.update_mirror()
+        if context.mirror is not None:
+            context.mirror.request()
         if self._rescued and self._first:
             context.checkpoints.save(self._first, self.state, {}, stage=self.stage)
 

@@ -9,8 +9,10 @@ import signal
 import threading
 import time
 from collections import deque
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
+
+import psutil
 
 WINDOW = 10
 """Iterations whose returns are averaged: a single one depends on which episodes happened to end."""
@@ -19,12 +21,10 @@ _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")  # SIGHUP: the terminal or the ssh se
 
 
 def process_start() -> float:
-    """When this process began, seconds since 1970. Imports and compilation count as well."""
+    """When this process began, seconds since 1970: imports and compilation count too."""
     try:
-        import psutil
-
         return float(psutil.Process().create_time())
-    except Exception:  # without /proc: an approximate start is better than no limit
+    except psutil.Error:  # an approximate start is better than no limit
         return time.time() - time.process_time()
 
 
@@ -76,12 +76,7 @@ class StopRequest:
                 self._previous[number] = signal.signal(number, self._handle)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._previous.items():
             # None: C code installed it, and Python cannot restore it.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)

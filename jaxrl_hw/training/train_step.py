@@ -20,9 +20,32 @@ TrainStep = Callable[[TrainState], tuple[TrainState, Metrics]]
 
 def init_train_state(env: Env, algorithm: Algorithm, seed: int) -> TrainState:
     """A run's first state: fresh parameters, fresh environments, nothing done."""
+
+    def reset(key: Array) -> Any:
+        return _run_once(lambda key: init_rollout(env, key), key)
+
+    return _first(jax.jit(algorithm.init), reset, seed)
+
+
+def state_form(env: Env, algorithm: Algorithm) -> TrainState:
+    """The shapes and dtypes of a train state, without making one."""
+    form: TrainState = jax.eval_shape(
+        lambda: _first(algorithm.init, lambda key: init_rollout(env, key), 0)
+    )
+    return form
+
+
+def _first(
+    init: Callable[[Array], Learner], reset: Callable[[Array], Any], seed: int
+) -> TrainState:
     key, key_learner, key_envs = jax.random.split(make_key(seed), 3)
-    envs = _run_once(lambda key: init_rollout(env, key), key_envs)
-    return _first(jax.jit(algorithm.init)(key_learner), envs, key)
+    return TrainState(
+        *init(key_learner),
+        env_state=reset(key_envs),
+        key=key,
+        iteration=jnp.zeros((), jnp.int32),
+        env_steps=jnp.zeros(2, jnp.uint32),
+    )
 
 
 def with_fresh_envs(state: TrainState, env: Env, seed: int) -> TrainState:
@@ -49,43 +72,19 @@ def _run_once(function: Callable[..., Any], *args: Any) -> Any:
     return jax.jit(function).lower(*args).compile(quick)(*args)
 
 
-def state_form(env: Env, algorithm: Algorithm) -> TrainState:
-    """The shapes and dtypes of a train state, without making one."""
-
-    def first() -> TrainState:
-        key, key_learner, key_envs = jax.random.split(make_key(0), 3)
-        return _first(algorithm.init(key_learner), init_rollout(env, key_envs), key)
-
-    form: TrainState = jax.eval_shape(first)
-    return form
-
-
-def _first(learner: Learner, envs: Any, key: Array) -> TrainState:
-    return TrainState(
-        learner.params,
-        learner.opt_state,
-        learner.obs_stats,
-        env_state=envs,
-        key=key,
-        iteration=jnp.zeros((), jnp.int32),
-        env_steps=jnp.zeros(2, jnp.uint32),
-    )
-
-
 def make_train_step(env: Env, algorithm: Algorithm) -> TrainStep:
     """One iteration as a pure function: TrainState -> (TrainState, Metrics).
 
-    Its two halves are jitted on their own. The first reuses the environments' memory, so a state
-    that went in must not be used again; only its learner stays whole, for whoever has to go on from
-    it where a step fails. Called as it is, each half is compiled by itself: on the native engine
-    only `update` can be kept in the persistent compilation cache, and it is the slow one to
-    compile. Wrapped in `jax.jit` the two become one computation.
+    Collection and update are jitted separately. The collection donates the environments' memory, so
+    the argument must not be used again, except its learner: a run continues from that where a step
+    fails. On the native engine only the update fits in JAX's persistent cache, and it is the slow
+    one to compile. `jax.jit` around the step makes one computation of the two.
     """
     return _compose(env, algorithm, *_halves(env, algorithm))
 
 
 class CompiledStep(NamedTuple):
-    """A compiled train step, and its halves, which the compiler can be asked about."""
+    """A compiled train step, and its halves, whose memory the compiler knows."""
 
     step: TrainStep
     collect: Any  # jax.stages.Compiled
@@ -97,7 +96,7 @@ class CompiledStep(NamedTuple):
 def compile_train_step(
     env: Env, algorithm: Algorithm, state: TrainState, options: dict[str, Any] | None = None
 ) -> CompiledStep:
-    """The same step, compiled now for states of this form; the two halves side by side.
+    """The same step, compiled now for states of this form; the two halves in parallel.
 
     Args:
       env, algorithm: as for `make_train_step`.
@@ -127,7 +126,7 @@ def _compile(lowered: Any, options: dict[str, Any] | None) -> tuple[Any, str]:
 def compile_update(
     env: Env, algorithm: Algorithm, state: TrainState, options: dict[str, Any] | None = None
 ) -> tuple[Any, Batch]:
-    """The second half alone, as `compile_train_step` makes it, and the form of its batch."""
+    """The compiled update alone, and the form of its batch."""
     collect_half, update_half = _halves(env, algorithm)
     _, batch, _ = jax.eval_shape(collect_half, *_collected_from(state, state.key))
     return update_half.lower(state.learner, batch, state.key).compile(options), batch
@@ -141,7 +140,7 @@ def _halves(env: Env, algorithm: Algorithm) -> tuple[Any, Any]:
 
 
 def _collected_from(state: TrainState, key: Array) -> tuple[Learner, Any, Array, Array]:
-    """What the first half takes of a state, and its key."""
+    """The collection's arguments."""
     return state.learner, state.env_state, key, state.env_steps
 
 
@@ -151,17 +150,10 @@ def _compose(env: Env, algorithm: Algorithm, collect_half: Any, update_half: Any
     def train_step(state: TrainState) -> tuple[TrainState, Metrics]:
         key, key_collect, key_update = jax.random.split(state.key, 3)
         envs, batch, seen = collect_half(*_collected_from(state, key_collect))
+        learner: Learner
         learner, learned = update_half(state.learner, batch, key_update)
         steps = add_steps(state.env_steps, count)
-        after = state._replace(
-            params=learner.params,
-            opt_state=learner.opt_state,
-            obs_stats=learner.obs_stats,
-            env_state=envs,
-            key=key,
-            iteration=state.iteration + 1,
-            env_steps=steps,
-        )
+        after = TrainState(*learner, envs, key, state.iteration + 1, steps)
         return after, {**seen, **learned}
 
     return train_step

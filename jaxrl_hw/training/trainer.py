@@ -14,7 +14,9 @@ from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import parse_duration
 from jaxrl_hw.hardware import malloc, xla
 from jaxrl_hw.hardware.detect import refine
+from jaxrl_hw.hardware.memory import MemoryWatch
 from jaxrl_hw.loggers.console import Console
+from jaxrl_hw.loggers.jsonl import MetricsLog
 from jaxrl_hw.planning.continuation import move_aside
 from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.planning.planner import make_plan
@@ -58,18 +60,31 @@ def fit(
         run fits in memory.
     """
     fresh_process = "jax" not in sys.modules
-    with console or Console() as console, _claim(config, console) as (plan, folder):
+    with contextlib.ExitStack() as stack:
+        console = stack.enter_context(console or Console())
+        plan, folder = stack.enter_context(_claim(config, console))
         limit = parse_duration(plan.config.time_limit) if plan.config.time_limit else None
-        with StopRequest(limit) as stop:
-            plan = _load_jax(config, plan, console)
-            from jaxrl_hw.training.context import open_context
-            from jaxrl_hw.training.phases import Phases
+        stop = stack.enter_context(StopRequest(limit))
+        plan = _load_jax(config, plan, console)
+        from jaxrl_hw.training.build import build_step
+        from jaxrl_hw.training.context import TrainContext, open_checkpoints
+        from jaxrl_hw.training.phases import Phases
 
-            opened = open_context(
-                config, plan, folder, console, stop, callback, build, fresh_process
-            )
-            with opened as context:
-                return Phases(context, plan).run()
+        checkpoints, mirror = open_checkpoints(plan, folder, console, stack)
+        context = TrainContext(
+            config=config,
+            folder=folder,
+            console=console,
+            stop=stop,
+            callback=callback,
+            build=build or build_step,
+            checkpoints=checkpoints,
+            mirror=mirror,
+            memory=MemoryWatch(plan.hardware.platform),
+            log=MetricsLog(folder.metrics_jsonl, console.warning),
+            fresh_process=fresh_process,
+        )
+        return Phases(context, plan).run()
 
 
 @contextlib.contextmanager

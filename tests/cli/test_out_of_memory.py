@@ -34,8 +34,10 @@ class Faulty:
         self.at, self.after_collecting, self.asked = at, after_collecting, asked
         self.seen: list[TrainState] = []  # what each step was given, on the host
         self.failed = False
+        self.may_resize: list[bool] = []  # of each build
 
     def __call__(self, *args: Any, **kwargs: Any) -> Built:
+        self.may_resize.append(bool(kwargs["may_resize"]))
         built = build_step(*args, **kwargs)
         return built._replace(step=self.around(built.step))
 
@@ -136,7 +138,9 @@ def test_a_compiler_that_lacks_memory_is_given_fewer_environments(tmp_path: Path
 
 def test_the_same_command_continues_with_the_number_that_fits(tmp_path: Path) -> None:
     auto = ("--num-envs", "auto", "--max-envs", "16", "--save-every", "100")
-    train(tmp_path, 3, *auto, build=Faulty(2))
+    fault = Faulty(2)
+    train(tmp_path, 3, *auto, build=fault)
+    assert fault.may_resize == [True, False], "the compiler's figures do not raise it again"
     train(tmp_path, 5, *auto)
     assert [s["num_envs"] for s in lines(tmp_path / "sessions.jsonl")] == [16, 8, 8]
 
