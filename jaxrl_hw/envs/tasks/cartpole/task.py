@@ -74,18 +74,16 @@ def make(config: CartpoleConfig, robot: Any, model: Any) -> Task:
         (cart, angle), spin = physics.qpos, physics.qvel[1]
         # of a uniform rod of length 1 m, over its potential energy upright; 0 when up at rest
         excess = spin**2 / (3.0 * GRAVITY) + jnp.cos(angle) - 1.0
-        effort = jnp.sum(jnp.clip(action, -1.0, 1.0) ** 2)
         rewards = {
             "energy": ENERGY / (1.0 + excess**2),
             "upright": UPRIGHT * 0.5 * (1.0 + jnp.cos(angle)),
             "balanced": BALANCED * jnp.exp(-5.0 * (1.0 - jnp.cos(angle)) - 0.1 * spin**2),
             "centred": -RAIL_COST * cart**2,
-            "effort": -EFFORT_COST * effort,
+            "effort": -EFFORT_COST * jnp.sum(jnp.clip(action, -1.0, 1.0) ** 2),
         }
         diagnostics = {"upright_share": (jnp.cos(angle) > 0.9).astype(jnp.float32)}
-        obs = _observe(physics)
-        never = jnp.zeros((), bool)
-        return Outcome(physics, CartpoleState(action), obs, rewards, never, diagnostics)
+        obs, state = _observe(physics), CartpoleState(action)
+        return Outcome(physics, state, obs, rewards, jnp.zeros((), bool), diagnostics)
 
     return Task(
         name="cartpole",
