@@ -47,7 +47,6 @@ def make(config: CartpoleConfig, robot: Any, model: Any) -> Task:
     a spinning pole exceeds; the swing-up of Astrom and Furuta 2000), 0.2 for the pole's height, 0.5
     for being up and still at once, less small costs for leaving the middle and for effort.
     """
-    pole = model.body("pole").id
     nominal = nominal_params(model, FIELDS)
     at_home = state_at(model)
 
@@ -56,7 +55,7 @@ def make(config: CartpoleConfig, robot: Any, model: Any) -> Task:
         params, physics = nominal, at_home
         if config.randomize:
             factor = _spread(key_mass, *p.pole_mass)
-            params = _with_pole_mass(nominal, pole, factor)
+            params = _with_pole_mass(nominal, model.body("pole").id, factor)
             offset = _spread(key_pole, np.full(2, -1.0), np.ones(2))
             angle = at_home.qpos[1] + p.start_angle * offset[1]
             physics = at_home._replace(qpos=jnp.stack([0.5 * offset[0], angle]))
