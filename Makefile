@@ -19,8 +19,8 @@ STAMP := $(VENV)/.installed-$(WANT)-$(subst $(comma),-,$(EXTRAS))
 
 setup: $(STAMP)
 
-# The stamp is named after what is to be installed: as long as that stays the same, nothing here
-# touches the network again.
+# The stamp's name holds a checksum of what to install: while that stays the same, make uses no
+# network.
 $(STAMP):
 	@scripts/setup.sh "$(PYTHON)" "$(VENV)" "$(EXTRAS)"
 	@rm -f $(VENV)/.installed-* && touch $@
@@ -33,7 +33,7 @@ plan: setup
 
 test: lint unit notebook smoke
 
-# Both workers end at about the same time only if an idle one takes tests over: worksteal.
+# With worksteal an idle worker takes tests over, so both end at about the same time.
 TESTS := $(PY) -m pytest -n 2 --dist worksteal
 
 quick: lint

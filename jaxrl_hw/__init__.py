@@ -13,6 +13,8 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Config": "config.schema",
+    "Stage": "config.curriculum",
+    "setting": "types",
     "PPOConfig": "algos.ppo_settings",
     "NetConfig": "algos.networks.settings",
     "JoystickConfig": "envs.tasks.joystick.settings",

@@ -1,4 +1,4 @@
-"""Train a robot, or go on training it: python -m jaxrl_hw.train --robot g1 --num-envs auto"""
+"""Train a robot, or continue its run: python -m jaxrl_hw.train --robot g1 --num-envs auto"""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from jaxrl_hw.training.trainer import FINISHED, fit
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code 0: the goal is reached, or --early-stop found no more to gain; 75: stopped before,
-    saved; 2: bad input; 1: failure."""
+    """Exit code 0: the goal is reached, or --early-stop ended the run; 75: stopped before, saved;
+    2: bad input; 1: failure."""
 
     def body() -> int:
         run = fit(parse(sys.argv[1:] if argv is None else argv))

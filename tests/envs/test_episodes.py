@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -182,9 +183,9 @@ def test_a_batch_is_time_first_and_each_step_follows_the_one_before(long: Env) -
     rollout = init_rollout(long, KEY)
     rollout = rollout._replace(envs=start(long))
     after, batch, _ = gather(long, 6)(rollout, KEY)
-    assert batch.obs.policy.shape == batch.next_obs.policy.shape == (6, N, 5)
-    assert batch.action.shape == (6, N, 1)
-    assert batch.reward.shape == batch.terminated.shape == batch.truncated.shape == (6, N)
+    chex.assert_shape([batch.obs.policy, batch.next_obs.policy], (6, N, 5))
+    chex.assert_shape(batch.action, (6, N, 1))
+    chex.assert_shape([batch.reward, batch.terminated, batch.truncated], (6, N))
     np.testing.assert_array_equal(batch.obs.policy[0], rollout.envs.obs.policy)
     np.testing.assert_array_equal(batch.obs.policy[1:], batch.next_obs.policy[:-1])
     np.testing.assert_array_equal(after.envs.obs.policy, batch.next_obs.policy[-1])

@@ -64,17 +64,17 @@ def requirements() -> list[Package]:
     from packaging.specifiers import SpecifierSet
     from packaging.utils import canonicalize_name
 
-    ours = metadata.distribution("jaxrl_hw")
+    package = metadata.distribution("jaxrl_hw")
     pins = {}
-    for line in (ours.read_text("extra_metadata/constraints.txt") or "").splitlines():
+    for line in (package.read_text("extra_metadata/constraints.txt") or "").splitlines():
         name, equal, version = line.partition("==")
         if equal and not line.startswith("#"):
             pins[canonicalize_name(name)] = version.strip()
-    kinds = ours.metadata.get_all("Classifier") or []
+    kinds = package.metadata.get_all("Classifier") or []
     pythons = [kind.rpartition(" ")[2] for kind in kinds if "Python :: 3." in kind]
-    supported = SpecifierSet(ours.metadata["Requires-Python"] or "")
+    supported = SpecifierSet(package.metadata["Requires-Python"] or "")
     packages = [Package("python", supported, None, tuple(pythons))]
-    for text in ours.requires or []:
+    for text in package.requires or []:
         wanted = Requirement(text)
         if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
             continue

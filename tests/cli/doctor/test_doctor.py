@@ -42,15 +42,15 @@ CHECKS = [
 def test_a_sound_installation_passes_and_is_left_as_it_was(doctor: Doctor, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     done = doctor("--json", "--run-dir", tmp_path / "runs", JAXRL_HW_CACHE=str(cache))
-    told = json.loads(done.stdout)
-    assert set(told) == {"status", "counts", "seconds", "rows"}
-    failed = [row for row in told["rows"] if row["status"] == "fail"]
+    data = json.loads(done.stdout)
+    assert set(data) == {"status", "counts", "seconds", "rows"}
+    failed = [row for row in data["rows"] if row["status"] == "fail"]
     assert (done.returncode, failed) == (0, [])
-    assert told["status"] in ("pass", "warn")
+    assert data["status"] in ("pass", "warn")
     keys = {"check", "item", "status", "value", "advice", "figures"}
-    assert all(set(row) == keys for row in told["rows"])
-    assert list(dict.fromkeys(row["check"] for row in told["rows"])) == CHECKS
-    rows = {(row["check"], row["item"]): row for row in told["rows"]}
+    assert all(set(row) == keys for row in data["rows"])
+    assert list(dict.fromkeys(row["check"] for row in data["rows"])) == CHECKS
+    rows = {(row["check"], row["item"]): row for row in data["rows"]}
     for engine in ("native", "mjx"):
         assert 0.0 < rows["physics", engine]["figures"]["difference"] < 1e-3
     trained = rows["training", ""]["figures"]
@@ -66,18 +66,18 @@ def test_a_crash_is_a_row_and_exit_code_1_in_a_table_and_as_data(
     doctor: Doctor, tmp_path: Path
 ) -> None:
     done = doctor("--json", "--run-dir", tmp_path / "runs", **BROKEN)
-    told = json.loads(done.stdout)
-    assert (done.returncode, told["status"]) == (1, "fail")
-    failed = [row["check"] for row in told["rows"] if row["status"] == "fail"]
+    data = json.loads(done.stdout)
+    assert (done.returncode, data["status"]) == (1, "fail")
+    failed = [row["check"] for row in data["rows"] if row["status"] == "fail"]
     assert failed == ["devices", "environment"]
-    assert told["counts"]["fail"] == 2
+    assert data["counts"]["fail"] == 2
     assert done.stderr.count(" ...\n") == 7  # of eleven checks, four need a device
     shown = doctor("--run-dir", tmp_path / "runs", COLUMNS="200", **BROKEN)
     assert (shown.returncode, shown.stderr) == (1, "")
     lines = shown.stdout.splitlines()
     table = [line for line in lines if re.match(r"(pass|warn|fail)  ", line)]
-    assert len(table) == len(told["rows"])
-    for line, row in zip(table, told["rows"], strict=True):
+    assert len(table) == len(data["rows"])
+    for line, row in zip(table, data["rows"], strict=True):
         assert line.split()[0] == row["status"]
         assert (row["item"] or row["check"]) in line
     assert any(line.strip() == "-> unset XLA_FLAGS" for line in lines)

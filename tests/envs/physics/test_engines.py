@@ -7,6 +7,7 @@ import functools
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import mujoco
@@ -42,13 +43,6 @@ def controls(engine: Any, amplitude: float, steps: int, seed: int = 0) -> list[j
 
 def worst(a: Any, b: Any) -> float:
     return float(np.abs(np.asarray(a) - np.asarray(b)).max())
-
-
-def same_bits(a: Any, b: Any) -> bool:
-    return all(
-        np.array_equal(x, y, equal_nan=True)
-        for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
-    )
 
 
 def rows(tree: Any, keep: list[int]) -> Any:
@@ -146,7 +140,7 @@ def test_a_single_step_equals_its_row_among_many(compiled: Any, engine: str) -> 
     one = jax.tree.map(lambda leaf: leaf[2], (start.params, start.physics, ctrl))
     alone = jax.jit(many.physics.step)(*one)
     if engine == "native":
-        assert same_bits(alone, jax.tree.map(lambda leaf: leaf[2], batched))
+        chex.assert_trees_all_equal(alone, jax.tree.map(lambda leaf: leaf[2], batched))
     else:  # XLA may order sums otherwise for one row than for many: a few float32 roundings
         for x, y in zip(jax.tree.leaves(alone), jax.tree.leaves(batched), strict=True):
             np.testing.assert_allclose(x, y[2], rtol=1e-5, atol=1e-5)
@@ -160,7 +154,9 @@ def test_nested_vmaps_give_the_rows_of_a_flat_one(compiled: Any) -> None:
         lambda leaf: leaf.reshape(2, 2, *leaf.shape[1:]), (start.params, start.physics, ctrl)
     )
     nested = jax.vmap(jax.vmap(native.physics.step))(*square)
-    assert same_bits(flat, jax.tree.map(lambda leaf: leaf.reshape(N, *leaf.shape[2:]), nested))
+    chex.assert_trees_all_equal(
+        flat, jax.tree.map(lambda leaf: leaf.reshape(N, *leaf.shape[2:]), nested)
+    )
 
 
 def test_the_number_of_threads_changes_no_bit(compiled: Any) -> None:
@@ -173,7 +169,7 @@ def test_the_number_of_threads_changes_no_bit(compiled: Any) -> None:
         for ctrl in controls(native, 0.2, 10):
             state, seen = step(start.params, state, ctrl)
         after.append((state, seen))
-    assert same_bits(*after)
+    chex.assert_trees_all_equal(*after)
     assert worst(after[0][0].qpos, start.physics.qpos) > 0.05
 
 
@@ -183,7 +179,7 @@ def test_a_step_is_a_function_of_its_arguments_alone(compiled: Any) -> None:
     ctrl = controls(native, 0.1, 1)[0]
     before = native.step(first.params, first.physics, ctrl)
     native.step(other.params, other.physics, -ctrl)  # other masses, another state, other targets
-    assert same_bits(before, native.step(first.params, first.physics, ctrl))
+    chex.assert_trees_all_equal(before, native.step(first.params, first.physics, ctrl))
 
 
 @pytest.mark.parametrize("engine", ["native", "mjx"])
@@ -197,9 +193,9 @@ def test_a_diverged_row_is_not_finite_and_leaves_its_neighbours_alone(
     sick = start.physics._replace(qpos=start.physics.qpos.at[1, 1].set(value))
     state, seen = many.step(start.params, sick, ctrl)
     assert not np.isfinite(state.qpos[1]).all()
-    assert same_bits(rows((state, seen), [0, 2, 3]), rows(healthy, [0, 2, 3]))
+    chex.assert_trees_all_equal(rows((state, seen), [0, 2, 3]), rows(healthy, [0, 2, 3]))
     # and nothing of it is left behind for the next call
-    assert same_bits(many.step(start.params, start.physics, ctrl), healthy)
+    chex.assert_trees_all_equal(many.step(start.params, start.physics, ctrl), healthy)
 
 
 def test_a_legged_robot_that_diverged_leaves_nothing_behind(compiled: Any) -> None:
@@ -209,8 +205,8 @@ def test_a_legged_robot_that_diverged_leaves_nothing_behind(compiled: Any) -> No
     sick = start.physics._replace(qvel=start.physics.qvel.at[1, 8].set(np.nan))
     state, seen = native.step(start.params, sick, ctrl)
     assert not np.isfinite(state.qvel[1]).all()
-    assert same_bits(rows((state, seen), [0, 2, 3]), rows(healthy, [0, 2, 3]))
-    assert same_bits(native.step(start.params, start.physics, ctrl), healthy)
+    chex.assert_trees_all_equal(rows((state, seen), [0, 2, 3]), rows(healthy, [0, 2, 3]))
+    chex.assert_trees_all_equal(native.step(start.params, start.physics, ctrl), healthy)
 
 
 def test_each_environment_moves_by_its_own_parameters(compiled: Any) -> None:

@@ -47,7 +47,6 @@ def make(config: CartpoleConfig, robot: Any, model: Any) -> Task:
     a spinning pole exceeds; the swing-up of Astrom and Furuta 2000), 0.2 for the pole's height, 0.5
     for being up and still at once, less small costs for leaving the middle and for effort.
     """
-    pole = model.body("pole").id
     nominal = nominal_params(model, FIELDS)
     at_home = state_at(model)
 
@@ -56,7 +55,7 @@ def make(config: CartpoleConfig, robot: Any, model: Any) -> Task:
         params, physics = nominal, at_home
         if config.randomize:
             factor = _spread(key_mass, *p.pole_mass)
-            params = _with_pole_mass(nominal, pole, factor)
+            params = _with_pole_mass(nominal, model.body("pole").id, factor)
             offset = _spread(key_pole, np.full(2, -1.0), np.ones(2))
             angle = at_home.qpos[1] + p.start_angle * offset[1]
             physics = at_home._replace(qpos=jnp.stack([0.5 * offset[0], angle]))
@@ -74,18 +73,16 @@ def make(config: CartpoleConfig, robot: Any, model: Any) -> Task:
         (cart, angle), spin = physics.qpos, physics.qvel[1]
         # of a uniform rod of length 1 m, over its potential energy upright; 0 when up at rest
         excess = spin**2 / (3.0 * GRAVITY) + jnp.cos(angle) - 1.0
-        effort = jnp.sum(jnp.clip(action, -1.0, 1.0) ** 2)
         rewards = {
             "energy": ENERGY / (1.0 + excess**2),
             "upright": UPRIGHT * 0.5 * (1.0 + jnp.cos(angle)),
             "balanced": BALANCED * jnp.exp(-5.0 * (1.0 - jnp.cos(angle)) - 0.1 * spin**2),
             "centred": -RAIL_COST * cart**2,
-            "effort": -EFFORT_COST * effort,
+            "effort": -EFFORT_COST * jnp.sum(jnp.clip(action, -1.0, 1.0) ** 2),
         }
         diagnostics = {"upright_share": (jnp.cos(angle) > 0.9).astype(jnp.float32)}
-        obs = _observe(physics)
-        never = jnp.zeros((), bool)
-        return Outcome(physics, CartpoleState(action), obs, rewards, never, diagnostics)
+        obs, state = _observe(physics), CartpoleState(action)
+        return Outcome(physics, state, obs, rewards, jnp.zeros((), bool), diagnostics)
 
     return Task(
         name="cartpole",
