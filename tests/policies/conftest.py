@@ -36,10 +36,9 @@ def half_run(
 
 
 @pytest.fixture
-def own_zoo(walker: PortablePolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A zoo of one policy, "walker", in place of the package's."""
+def own_zoo(walker: PortablePolicy, tmp_path: Path) -> Path:
+    """The root of a zoo of one policy, "walker"."""
     root = tmp_path / "zoo"
     (root / "walker").mkdir(parents=True)
     save_policy(walker, root / "walker" / "policy.npz")
-    monkeypatch.setattr("jaxrl_hw.policies.zoo.ROOT", root)
     return root
