@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from jaxrl_hw.config.resolve import task_name
-from jaxrl_hw.envs.robots import get_robot
+from jaxrl_hw.config.resolve import robot_spec, task_name
 from jaxrl_hw.errors import UserError, check_between, unknown
 from jaxrl_hw.evaluation import scoring
 from jaxrl_hw.evaluation.trajectory import TrainedPolicy
@@ -72,7 +71,7 @@ def evaluate(
     from jaxrl_hw.evaluation.suites import case_row, drive_suite
     from jaxrl_hw.evaluation.worlds import Conditions
 
-    robot, task = get_robot(run.config.robot), task_name(run.config)
+    robot, task = robot_spec(run.config), task_name(run.config)
     walks = task == "joystick"
     check_between("--seconds", seconds, scoring.SETTLE_S + 1.0 if walks else 1.0, 600.0)
     check_between("--push", push, 0.0, 5.0)

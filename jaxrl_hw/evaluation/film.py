@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrl_hw.envs.robots import RobotSpec, get_robot
+from jaxrl_hw.config.resolve import robot_spec
+from jaxrl_hw.envs.robots import RobotSpec
 from jaxrl_hw.evaluation.drive import drive
 from jaxrl_hw.evaluation.overlay import Caption, Dial, Motion, Row, draw
 from jaxrl_hw.evaluation.schedule import (
@@ -61,7 +62,7 @@ def film_run(
     Raises:
       RunError: drawing or writing fails.
     """
-    robot = get_robot(run.config.robot)
+    robot = robot_spec(run.config)
     segments = make_schedule(commands, run.config.joystick, seconds, robot.control_dt)
     trajectory = drive(run.config, run.policy, command_table(segments), seconds, seed)
     stride = max(1, round(1.0 / (FRAMES_PER_S * trajectory.control_dt)))

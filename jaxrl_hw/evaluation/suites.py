@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxrl_hw.config.resolve import robot_spec
 from jaxrl_hw.config.schema import Config
-from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.evaluation.drive import Policy, drive
 from jaxrl_hw.evaluation.scoring import commands_for, means, walking_rows
 from jaxrl_hw.evaluation.trajectory import Trajectory
@@ -55,7 +55,7 @@ def drive_suite(
       seconds: simulated time per robot.
       seed: of everything random.
     """
-    robot = get_robot(config.robot)
+    robot = robot_spec(config)
     commands, cases = commands_for(robot), robust_cases(len(robot.feet))
     sizes = [case.repeats * len(commands) for case in cases]
     table = np.concatenate([np.tile(commands, (case.repeats, 1)) for case in cases])

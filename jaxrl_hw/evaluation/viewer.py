@@ -10,7 +10,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from jaxrl_hw.envs.robots import get_robot
+from jaxrl_hw.config.resolve import robot_spec
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.evaluation.drive import make_driver
 from jaxrl_hw.evaluation.schedule import Command, command_table, descriptions, make_schedule
@@ -40,7 +40,7 @@ def view_run(
     Raises:
       RunError: no window can be opened.
     """
-    robot = get_robot(run.config.robot)
+    robot = robot_spec(run.config)
     driver = make_driver(run.config, num_envs=1)
     segments = make_schedule(commands, run.config.joystick, seconds, driver.control_dt)
     table, texts = command_table(segments), descriptions(segments)
@@ -61,7 +61,7 @@ def view_run(
                 data.qpos[:] = np.asarray(step.qpos)[0]
                 data.time = shown * driver.control_dt
                 mujoco.mj_fwdPosition(model, data)
-            _show_text(window, texts[now] if robot.base else robot.name)
+            _show_text(window, texts[now] if driver.task == "joystick" else robot.name)
             window.sync()
             shown += 1
             # a slow machine shows slow motion: it does not skip

@@ -11,9 +11,9 @@ import numpy as np
 from jaxrl_hw import __version__
 from jaxrl_hw.checkpointing.provenance import package_versions
 from jaxrl_hw.config import validation
-from jaxrl_hw.config.resolve import task_name
+from jaxrl_hw.config.resolve import robot_spec, task_name
 from jaxrl_hw.config.schema import Config
-from jaxrl_hw.envs.robots import RobotSpec, get_robot
+from jaxrl_hw.envs.robots import RobotSpec
 from jaxrl_hw.envs.tasks.joystick import observations
 from jaxrl_hw.envs.tasks.joystick.layout import legged_layout
 from jaxrl_hw.loggers.jsonl import jsonable
@@ -38,7 +38,7 @@ def describe(config: Config, iteration: int, env_steps: int) -> dict[str, Any]:
     Raises:
       UserError: unknown robot, or a model that its task cannot use.
     """
-    robot, task = get_robot(config.robot), task_name(config)
+    robot, task = robot_spec(config), task_name(config)
     model = robot.load(visuals=False)
     joints = [model.joint(int(i)).name for i in np.asarray(model.actuator_trnid)[:, 0]]
     meta = {

@@ -15,11 +15,12 @@ import onnxruntime
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from jaxrl_hw import register_robot, register_task
+from jaxrl_hw import CartpoleConfig, register_robot, register_task
 from jaxrl_hw.algos.networks.mlp import ACTIVATIONS
 from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.envs.tasks.cartpole import task
 from jaxrl_hw.errors import RunError
+from jaxrl_hw.evaluate import evaluate
 from jaxrl_hw.export import main
 from jaxrl_hw.policies import bundle, verification, zoo
 from jaxrl_hw.policies.from_state import as_function, portable
@@ -48,6 +49,7 @@ def exported(walking_run, tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_run_s_own_folder_is_the_default_and_every_file_is_printed_with_its_difference(
     walking_run, capsys
 ):
@@ -64,25 +66,27 @@ def test_the_run_s_own_folder_is_the_default_and_every_file_is_printed_with_its_
     assert f"onnxruntime {onnxruntime.__version__}" in printed
 
 
-def test_onnx_acts_as_the_run_for_any_number_of_robots(walking_run, walker, exported):
+@pytest.mark.slow
+def test_onnx_acts_as_the_run_for_any_number_of_robots(walking_run, trained, exported):
     session = onnxruntime.InferenceSession(str(exported / "policy.onnx"))
     (put,), (got,) = session.get_inputs(), session.get_outputs()
     assert (put.name, put.type, put.shape) == ("obs", "tensor(float)", ["batch", 47])
     assert (got.name, got.type, got.shape) == ("action", "tensor(float)", ["batch", 12])
-    obs = sample_observations(walker, seed=7)
+    obs = sample_observations(trained, seed=7)
     expected = np.asarray(walking_run.policy(obs))
     for count in (1, 1000):
         (action,) = session.run(["action"], {"obs": obs[:count]})
         np.testing.assert_allclose(action, expected[:count], atol=1e-5)
 
 
-def test_onnx_carries_the_description(walker, exported):
+@pytest.mark.slow
+def test_onnx_carries_the_description(trained, exported):
     model = onnx.load(str(exported / "policy.onnx"))
     meta = {entry.key: entry.value for entry in model.metadata_props}
-    assert set(meta) == set(walker.meta)
+    assert set(meta) == set(trained.meta)
     assert meta["robot"] == "g1_12dof"
     for key in ("joint_names", "default_pose", "kp", "kd", "torque_limit", "action_scale"):
-        assert json.loads(meta[key]) == walker.meta[key]
+        assert json.loads(meta[key]) == trained.meta[key]
     assert json.loads(meta["observation"])[0]["scale"] == 0.25
     assert json.loads(meta["control_rate"]) == 50.0
     assert {"jaxrl_hw", "jax", "mujoco"} <= set(json.loads(meta["versions"]))
@@ -117,8 +121,9 @@ def test_every_activation_survives_in_torchscript(walker, activation, tmp_path):
     np.testing.assert_allclose(net(one).detach().numpy().squeeze(), expected[0], atol=1e-5)
 
 
-def test_run_policy_needs_numpy_alone(walking_run, walker, exported, tmp_path):
-    obs = sample_observations(walker)
+@pytest.mark.slow
+def test_run_policy_needs_numpy_alone(walking_run, trained, exported, tmp_path):
+    obs = sample_observations(trained)
     np.save(tmp_path / "obs.npy", obs)
     places = [str(tmp_path / name) for name in ("obs.npy", "action.npy")]
     done = subprocess.run(
@@ -134,15 +139,17 @@ def test_run_policy_needs_numpy_alone(walking_run, walker, exported, tmp_path):
     assert action.dtype == np.float32
 
 
+@pytest.mark.slow
 def test_an_exported_file_can_be_exported_again(exported, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "walker.npz").write_bytes((exported / "policy.npz").read_bytes())
-    assert main(["--policy", "walker.npz"]) == 0
-    again = tmp_path / "policy-walker"
+    (tmp_path / "trained.npz").write_bytes((exported / "policy.npz").read_bytes())
+    assert main(["--policy", "trained.npz"]) == 0
+    again = tmp_path / "policy-trained"
     for name in ("policy.npz", "policy.onnx", "run_policy.py"):
         assert (again / name).read_bytes() == (exported / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_zoo_policy_can_be_exported(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert main(["--policy", "zoo:g1"]) == 0
@@ -151,6 +158,7 @@ def test_a_zoo_policy_can_be_exported(monkeypatch, tmp_path):
     np.testing.assert_array_equal(again(obs), policy(obs))
 
 
+@pytest.mark.slow
 def test_cartpole_is_exported_as_well(cartpole_run, tmp_path):
     assert main(["--run-dir", str(cartpole_run.folder), "--out", str(tmp_path)]) == 0
     policy = load_policy(tmp_path / "policy.npz")
@@ -159,32 +167,36 @@ def test_cartpole_is_exported_as_well(cartpole_run, tmp_path):
     assert policy(obs).shape == (1000, 1)
 
 
+@pytest.mark.slow
 def test_a_run_in_bfloat16_is_exported_in_float32_and_a_line_says_so(half_run, capsys):
     assert main(["--run-dir", str(half_run.folder)]) == 0
     assert {"bfloat16", "float32"} <= set(re.findall(r"\w+", capsys.readouterr().out))
 
 
+@pytest.mark.slow
 def test_a_robot_and_a_task_of_ones_own(train_run, walking_run, tmp_path):
-    def balance(config, robot, model):
-        return task.make(config.cartpole, robot, model)._replace(name="balance")
+    def balance(settings, robot, model):
+        return task.make(settings, robot, model)._replace(name="balance")
 
-    register_task("balance", balance)
+    register_task("balance", balance, CartpoleConfig)
     register_robot(replace(get_robot("cartpole"), name="my_cart", task="balance"))
     run = train_run("my_cart", tmp_path / "run", task="balance")
     assert main(["--run-dir", str(run.folder)]) == 0
     meta = load_policy(run.folder / "policy" / "policy.npz").meta
     assert (meta["robot"], meta["task"]) == ("my_cart", "balance")
+    assert set(evaluate(run, seconds=1.0).mean) == {"return", "falls", "upright_share"}
     register_robot(replace(get_robot("g1_12dof"), name="my_legs"))
     meta = portable(replace(walking_run.config, robot="my_legs"), walking_run.state).meta
     assert (meta["robot"], len(meta["kp"])) == ("my_legs", 12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("package", "name"), [("torch", "policy.pt"), ("onnx", "policy.onnx")])
 def test_a_missing_package_costs_its_file_and_one_line(
-    package, name, walker, walking_run, tmp_path, monkeypatch, capsys
+    package, name, walker_npz, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setitem(sys.modules, package, None)
-    flags = ["--run-dir", str(walking_run.folder), "--out", str(tmp_path)]
+    flags = ["--policy", str(walker_npz), "--out", str(tmp_path)]
     assert main(flags) == 0
     lines = capsys.readouterr().out.splitlines()
     assert sum(f"pip install {package}" in line and name in line for line in lines) == 1
@@ -197,11 +209,9 @@ def test_a_missing_package_costs_its_file_and_one_line(
     assert (tmp_path / name).read_text() == "of last week"
 
 
-def test_without_onnxruntime_onnx_s_own_evaluator_verifies(
-    walker, walking_run, tmp_path, monkeypatch
-):
+def test_without_onnxruntime_onnx_s_own_evaluator_verifies(walker, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    exported = bundle.export_policy(walker, walking_run.policy, tmp_path / "out")
+    exported = bundle.export_policy(walker, as_function(walker), tmp_path / "out")
     (file,) = [file for file in exported.files if file.path.name == "policy.onnx"]
     assert "onnxruntime" not in file.by
     assert file.difference <= 1e-5
@@ -236,6 +246,7 @@ def test_no_number_and_another_shape_are_differences(wrong, walker):
     assert not within
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "offending"),
     [

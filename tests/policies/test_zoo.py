@@ -67,6 +67,7 @@ def test_every_shipped_policy_is_complete_small_and_for_its_robot(name):
         assert not re.search(r"[\" ]/\w", text), "a path of the machine that made it"
 
 
+@pytest.mark.slow
 def test_a_finished_run_becomes_a_folder_of_the_zoo(make_zoo, cartpole_run, tmp_path, capsys):
     words = ["--run-dir", str(cartpole_run.folder), "--name", "cart", "--root", str(tmp_path)]
     (tmp_path / "cart").mkdir()
@@ -128,6 +129,7 @@ def test_the_preset_alone_needs_no_further_flags(make_zoo):
     assert Config().robot == "g1"
 
 
+@pytest.mark.slow
 def test_bad_input_is_one_line(make_zoo, cartpole_run, tmp_path, capsys):
     words = ["--run-dir", str(cartpole_run.folder), "--root", str(tmp_path)]
     for more, offending in (
