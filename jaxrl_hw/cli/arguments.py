@@ -64,6 +64,11 @@ def add_source_arguments(parser: OneLineParser) -> None:
     """The flags that name the policy; `check_source` checks them."""
     parser.add_argument("--run-dir", metavar="DIR", help="folder of the run")
     parser.add_argument(
+        "--robot",
+        metavar="NAME",
+        help="refuse a policy for another robot; imports the module of a robot of your own",
+    )
+    parser.add_argument(
         "--iteration",
         type=whole_number,
         metavar="K",
@@ -82,11 +87,14 @@ def add_source_arguments(parser: OneLineParser) -> None:
 
 
 def check_source(args: argparse.Namespace) -> str:
-    """The run's folder or the policy, as given; checks the command line and that the folder exists.
+    """The run's folder or the policy, as given; imports the code that --robot names.
 
     Raises:
-      UserError: not exactly one of --run-dir and --policy, --iteration with a policy, no folder.
+      UserError: an unknown robot, not exactly one of --run-dir and --policy, --iteration with a
+        policy, or no folder.
     """
+    if args.robot is not None:
+        load_robot(args.robot)
     if (args.run_dir is None) == (args.policy is None):
         got = "neither" if args.run_dir is None else "both"
         raise UserError(f"give one of --run-dir DIR and --policy zoo:NAME|FILE.npz, got {got}")

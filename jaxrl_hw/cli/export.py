@@ -22,12 +22,12 @@ from rich.table import Table
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.cli.arguments import OneLineParser, add_source_arguments, check_source
 from jaxrl_hw.cli.command import DONE, run_command
-from jaxrl_hw.cli.trained_policy import open_run, use_cpu
+from jaxrl_hw.cli.trained_policy import check_robot, open_run, use_cpu
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.loggers import formats
 from jaxrl_hw.loggers.terminal import can_redraw, make_console
 from jaxrl_hw.policies.portable import PortablePolicy
-from jaxrl_hw.policies.sources import name_of, open_policy
+from jaxrl_hw.policies.sources import config_of, name_of, open_policy
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -80,12 +80,14 @@ def _open(args: Namespace) -> tuple[PortablePolicy, Callable[[Any], Any], Path]:
     """The policy, its reference in JAX (float32), and the folder to write into."""
     if args.policy is not None:
         policy = open_policy(args.policy)
+        check_robot(args, config_of(policy, args.policy))
         use_cpu()
         from jaxrl_hw.policies.from_state import as_function
 
         out = Path(args.out or f"policy-{name_of(args.policy)}").expanduser()
         return policy, as_function(policy), out
     run = open_run(args.run_dir, args.iteration)
+    check_robot(args, run.config)
     from jaxrl_hw.policies.from_state import portable
 
     reference = run.policy

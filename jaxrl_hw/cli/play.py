@@ -25,7 +25,7 @@ from jaxrl_hw.cli.arguments import (
 )
 from jaxrl_hw.cli.command import DONE, run_command
 from jaxrl_hw.cli.trained_policy import open_trained
-from jaxrl_hw.config.resolve import robot_spec
+from jaxrl_hw.config.resolve import task_name
 from jaxrl_hw.errors import RunError, UserError, check_between
 from jaxrl_hw.evaluation import opengl
 from jaxrl_hw.evaluation.trajectory import TrainedPolicy
@@ -165,7 +165,7 @@ def _check_commands(run: TrainedPolicy, commands: Sequence[tuple[float, float, f
     Raises:
       UserError: the robot takes no commands.
     """
-    if commands and not robot_spec(run.config).base:
+    if commands and task_name(run.config) != "joystick":
         raise UserError(f"--command is for robots that walk, not for {run.config.robot}")
     for command in commands:
         for name, value in zip(("vx", "vy", "yaw_rate"), command, strict=True):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxrl_hw.cli.arguments import check_source, run_folder
+from jaxrl_hw.config.resolve import task_name
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.robots import get_robot
+from jaxrl_hw.envs.tasks import task_sizes
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware import xla
 from jaxrl_hw.policies.sources import config_of, name_of, open_policy
@@ -50,7 +52,7 @@ def open_trained(args: Namespace) -> OpenedPolicy:
         config = config_of(policy, source)
         use_cpu()
         opened = OpenedPolicy(config, policy, int(policy.meta["iteration"]), source, film)
-    _check_robot(args.robot, opened)
+    check_robot(args, opened.config)
     return opened
 
 
@@ -76,21 +78,18 @@ def use_cpu() -> None:
     xla.configure(fraction=None, cache_dir=None, platform="cpu", host_callback=True)
 
 
-def _check_robot(name: str | None, opened: OpenedPolicy) -> None:
+def check_robot(args: Namespace, config: Config) -> None:
     """Raises UserError where --robot names another robot than the policy was trained for."""
-    trained = opened.config.robot
-    if name is None or name == trained:
+    if args.robot is None or get_robot(args.robot) == get_robot(config.robot):
         return
-    get_robot(name)
-    from jaxrl_hw.config.factory import make_task
-
     sizes = []
-    for config in (replace(opened.config, task="auto", robot=name), opened.config):
-        task, _ = make_task(replace(config, timestep=0.0, physics="native"))
-        sizes.append(
-            f"{config.robot} has {task.obs_size} observations and {task.action_size} actions"
-        )
+    for robot, task in (
+        (get_robot(args.robot), get_robot(args.robot).task),
+        (get_robot(config.robot), task_name(config)),
+    ):
+        observations, actions = task_sizes(task, robot)[0], len(robot.action_scale)
+        sizes.append(f"{robot.name} has {observations} observations and {actions} actions")
     raise UserError(
-        f"--robot {name}, but {opened.name} is a policy for {trained}: {', '.join(sizes)}; "
-        f"leave --robot out, or name a policy for {name}"
+        f"--robot {args.robot}, but {args.run_dir or args.policy} is a policy for {config.robot}: "
+        f"{', '.join(sizes)}; leave --robot out, or name a policy for {args.robot}"
     )

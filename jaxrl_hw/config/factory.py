@@ -11,19 +11,19 @@ from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs import tasks
 from jaxrl_hw.envs.physics import Physics, make_physics
 from jaxrl_hw.envs.physics.model import compile_model
-from jaxrl_hw.envs.tasks.api import Task
+from jaxrl_hw.envs.tasks.api import Task, TaskParams
 from jaxrl_hw.envs.vector import Env, make_vector_env
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware.detect import usable_cores
 from jaxrl_hw.types import Algorithm
 
 
-def make_task(config: Config) -> tuple[Task, Physics]:
-    """The config's task and the engine it runs on.
+def load_task(config: Config) -> tuple[Task, mujoco.MjModel]:
+    """The config's task and its model, without an engine.
 
     Raises:
-      UserError: unknown robot, task or engine, a timestep that does not divide the control step,
-        or a model that the task cannot use.
+      UserError: unknown robot or task, a timestep that does not divide the control step, or a model
+        that the task cannot use.
     """
     robot, settings = robot_spec(config), task_settings(config)
     timestep = config.timestep or robot.timestep
@@ -37,7 +37,17 @@ def make_task(config: Config) -> tuple[Task, Physics]:
     model = compile_model(robot.mjcf, timestep, self_collision=body.self_collision)
     if not body.dry_friction:
         model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_FRICTIONLOSS)
-    task = tasks.make_task(task_name(config), settings, robot, model)
+    return tasks.make_task(task_name(config), settings, robot, model), model
+
+
+def make_task(config: Config) -> tuple[Task, Physics]:
+    """The config's task and the engine it runs on.
+
+    Raises:
+      UserError: as for `load_task`; also for an unknown engine.
+    """
+    task, model = load_task(config)
+    substeps = round(robot_spec(config).control_dt / model.opt.timestep)
     engine = "native" if config.physics == "auto" else config.physics
     threads = config.threads or usable_cores()
     return task, make_physics(engine, model, substeps, task.fields, threads)
@@ -52,8 +62,12 @@ def make_env(config: Config) -> Env:
     if isinstance(config.num_envs, str):
         raise UserError('num_envs is "auto": use the config of make_plan(config), or give a number')
     task, physics = make_task(config)
-    stages = [(at, task.params_of(settings)) for at, settings in stage_settings(config)]
-    return make_vector_env(task, physics, config.num_envs, stages)
+    return make_vector_env(task, physics, config.num_envs, task_stages(config, task))
+
+
+def task_stages(config: Config, task: Task) -> list[tuple[int, TaskParams]]:
+    """The task's parameters over a run: (env step from which they hold, parameters), rising."""
+    return [(at, task.params_of(settings)) for at, settings in stage_settings(config)]
 
 
 def make_algorithm(config: Config, env: Env) -> Algorithm:

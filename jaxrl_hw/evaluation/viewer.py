@@ -61,7 +61,7 @@ def view_run(
                 data.qpos[:] = np.asarray(step.qpos)[0]
                 data.time = shown * driver.control_dt
                 mujoco.mj_fwdPosition(model, data)
-            _show_text(window, texts[now] if robot.base else robot.name)
+            _show_text(window, texts[now] if driver.task == "joystick" else robot.name)
             window.sync()
             shown += 1
             # a slow machine shows slow motion: it does not skip

@@ -1,1 +1,1 @@
-"""Trained policies away from their runs: one portable form, and the files made from it."""
+"""Trained policies as files: one portable form, and the formats that are made from it."""

@@ -1,4 +1,4 @@
-"""A folder of policy files, each tried out before it is put in its place."""
+"""A folder of policy files, each verified before it is put in its place."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from jaxrl_hw.policies.portable import PortablePolicy
 from jaxrl_hw.policies.torchscript import to_torchscript
 
 
-class Written(NamedTuple):
-    """One exported file."""
+class ExportedFile(NamedTuple):
+    """One file of an export."""
 
     path: Path
     size: int  # bytes
@@ -31,27 +31,27 @@ class Written(NamedTuple):
 
 
 class Exported(NamedTuple):
-    """What an export has made."""
+    """The result of an export."""
 
-    files: list[Written]
+    files: list[ExportedFile]
     left_out: list[str]
-    """A sentence for each file that could not be made, with what it takes."""
+    """A sentence for each file that needs a package which is not installed."""
 
 
 def export_policy(policy: PortablePolicy, reference: verification.Act, out: Path) -> Exported:
-    """Write policy.onnx, policy.npz, run_policy.py and, where torch is there, policy.pt.
+    """Write policy.onnx, policy.npz, run_policy.py and, where torch is installed, policy.pt.
 
-    Every file is written beside its place, run on `checking.COUNT` random observations, and put
+    Every file is written beside its place, run on `verification.COUNT` random observations, and put
     there only when all agree with the reference.
 
     Args:
-      policy: to be exported.
+      policy: what is exported.
       reference: the same policy by JAX, [N, O] -> [N, A].
       out: folder, made where it is missing.
 
     Raises:
-      UserError: out is a file, or may not be written.
-      RunError: the disk refuses, or a file disagrees with the reference; nothing is replaced then.
+      UserError: out is a file, or not writable.
+      RunError: the disk fails, or a file disagrees with the reference; then nothing is replaced.
     """
     observations = verification.sample_observations(policy)
     expected = np.asarray(reference(observations))
@@ -61,16 +61,24 @@ def export_policy(policy: PortablePolicy, reference: verification.Act, out: Path
         for path in sorted(stage.iterdir()):
             runner = verification.open_file(path)
             off, within = verification.compare(runner, observations, expected)
-            files.append(Written(out / path.name, path.stat().st_size, off, runner.by))
+            files.append(ExportedFile(out / path.name, path.stat().st_size, off, runner.by))
             agree = agree and within
         if not agree:
-            raise _differing(files, out)
-        _put_in_place(stage, files)
+            differences = ", ".join(f"{f.path.name} by {f.difference:.1e} ({f.by})" for f in files)
+            raise RunError(
+                f"the files differ from the JAX policy by more than {verification.TOLERANCE:.0e} "
+                f"on {verification.COUNT} observations: {differences}; nothing was written to {out}"
+            )
+        for file in files:
+            try:
+                os.replace(stage / file.path.name, file.path)
+            except OSError as error:
+                raise RunError(f"cannot write {file.path}: {error.strerror or error}") from error
     return Exported(files, left_out)
 
 
 def _write(policy: PortablePolicy, folder: Path, out: Path) -> list[str]:
-    """All files that can be made here; a sentence for each that cannot."""
+    """Write every file that can be made here; the sentences for the others."""
     save_policy(policy, folder / "policy.npz")
     write_bytes(folder / "run_policy.py", Path(run_policy.__file__).read_bytes())
     left_out = []
@@ -79,37 +87,19 @@ def _write(policy: PortablePolicy, folder: Path, out: Path) -> list[str]:
         ("policy.pt", "torch", to_torchscript),
     ):
         try:
-            data = convert(policy)
+            write_bytes(folder / name, convert(policy))
         except ImportError as error:
             if error.name != package:
                 raise
             how = f"pip install {package}, then run this again"
             old = f" (the {name} in {out} is of an earlier export)" if (out / name).exists() else ""
             left_out.append(f"{name} is left out: {package} is not installed; {how}{old}")
-            continue
-        write_bytes(folder / name, data)
     return left_out
-
-
-def _differing(files: list[Written], out: Path) -> RunError:
-    told = ", ".join(f"{file.path.name} by {file.difference:.1e} ({file.by})" for file in files)
-    return RunError(
-        f"the files differ from the JAX policy by more than {verification.TOLERANCE:.0e} on "
-        f"{verification.COUNT} observations: {told}; nothing was written to {out}"
-    )
-
-
-def _put_in_place(stage: Path, files: list[Written]) -> None:
-    for written in files:
-        try:
-            os.replace(stage / written.path.name, written.path)
-        except OSError as error:
-            raise RunError(f"cannot write {written.path}: {error.strerror or error}") from error
 
 
 @contextlib.contextmanager
 def _staging(out: Path) -> Iterator[Path]:
-    """A passing folder inside `out`; where the export fails, `out` is left as it was."""
+    """A temporary folder inside `out`. Where the export fails, `out` is as it was."""
     existed = out.is_dir()
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""policy.npz: a portable policy on disk, read back only if it is whole and makes sense."""
+"""policy.npz: a portable policy on disk, read back only if it is complete and consistent."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from jaxrl_hw.checkpointing.atomic import write_bytes
 from jaxrl_hw.errors import UserError, suggest
 from jaxrl_hw.policies.portable import FORMAT, PortablePolicy
 from jaxrl_hw.policies.run_policy import ACTIVATIONS
-from jaxrl_hw.types import no_phase_mask
+from jaxrl_hw.types import PhaseMask, no_phase_mask
 
 _ARRAYS = ("motion", "clock", "mean", "scale", "clip", "seen", "log_std", "kernel0", "bias0")
-_KINDS = {
+_META = {
     "robot": str,
     "task": str,
     "algo": str,
@@ -30,7 +30,7 @@ _KINDS = {
 
 
 def save_policy(policy: PortablePolicy, path: Path) -> None:
-    """Write policy.npz whole or not at all. Raises RunError where the disk refuses."""
+    """Write policy.npz, complete or not at all. Raises RunError where the disk fails."""
     buffer = io.BytesIO()
     # no pickle anywhere: the description is a JSON string
     np.savez(buffer, meta=np.array(json.dumps(policy.meta)), **policy.arrays())  # type: ignore[arg-type]
@@ -38,7 +38,7 @@ def save_policy(policy: PortablePolicy, path: Path) -> None:
 
 
 def load_policy(path: Path) -> PortablePolicy:
-    """Read a policy file.
+    """Read a policy file of this or an earlier format.
 
     Raises:
       UserError: no such file, a damaged one, one of another program, or of a newer format.
@@ -46,56 +46,51 @@ def load_policy(path: Path) -> PortablePolicy:
     path = path.expanduser()
     if not path.is_file():
         state = "is a folder" if path.is_dir() else "does not exist"
-        hint = suggest(path.name, _neighbours(path)) or "; a policy is a file that ends in .npz"
+        others = [p.name for p in path.parent.glob("*.npz")] if path.parent.is_dir() else []
+        hint = suggest(path.name, others) or "; a policy is a file that ends in .npz"
         raise UserError(f"no policy in {path}: it {state}{hint}")
     arrays = _read(path)
     meta = _meta(arrays, path)
-    if meta["format"] == 1 and "mean" in arrays:  # from before policies could pause
+    if meta["format"] == 1 and "mean" in arrays:
         arrays |= no_phase_mask(arrays["mean"].size)._asdict()
     if meta["format"] == 2 and "calm" in arrays:
         arrays["motion"] = np.diagflat(arrays.pop("calm"))
-    meta["format"] = FORMAT  # that of the arrays now, and of the file that is written of them
-    count = max(sum(name.startswith(kind) for name in arrays) for kind in ("kernel", "bias"))
-    wanted = [*_ARRAYS, *(f"{kind}{i}" for i in range(count) for kind in ("kernel", "bias"))]
+    meta["format"] = FORMAT  # that of the arrays as they are now
+    kinds = ("kernel", "bias")
+    layers = range(max(sum(name.startswith(kind) for name in arrays) for kind in kinds))
+    wanted = [*_ARRAYS, *(f"{kind}{i}" for i in layers for kind in kinds)]
     missing = [name for name in dict.fromkeys(wanted) if name not in arrays]
-    missing += [
-        f"meta.{key}" for key, kind in _KINDS.items() if not isinstance(meta.get(key), kind)
-    ]
+    missing += [f"meta.{key}" for key, kind in _META.items() if not isinstance(meta.get(key), kind)]
     if missing:
         raise _foreign(path, f"it lacks {', '.join(missing[:4])}")
-    _check(arrays, count, meta["activation"], path)
+    _check(arrays, len(layers), meta["activation"], path)
     return PortablePolicy(
-        arrays["motion"],
-        arrays["clock"],
+        PhaseMask(arrays["motion"], arrays["clock"]),
         arrays["mean"],
         arrays["scale"],
         float(arrays["clip"]),
         float(arrays["seen"]),
-        tuple(arrays[f"kernel{i}"] for i in range(count)),
-        tuple(arrays[f"bias{i}"] for i in range(count)),
+        tuple(arrays[f"kernel{i}"] for i in layers),
+        tuple(arrays[f"bias{i}"] for i in layers),
         arrays["log_std"],
         meta,
     )
 
 
-def _neighbours(path: Path) -> list[str]:
-    return [p.name for p in path.parent.glob("*.npz")] if path.parent.is_dir() else []
-
-
 def _read(path: Path) -> dict[str, np.ndarray]:
     try:
         if not zipfile.is_zipfile(path):
-            raise ValueError("it is no .npz archive")
+            raise ValueError("not an .npz archive")
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except Exception as error:  # a damaged archive fails in every way there is
+    except Exception as error:  # a damaged archive can fail in any way
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         what = f"{path} is damaged or no policy file ({reason})"
         raise UserError(f"{what}; make it again with python -m jaxrl_hw.export") from error
 
 
 def _meta(arrays: dict[str, np.ndarray], path: Path) -> dict[str, Any]:
-    """The description, if this version understands it."""
+    """Take the description out of the arrays, if this version can read its format."""
     if "meta" not in arrays:
         raise _foreign(path, "it lacks meta")
     try:
@@ -111,28 +106,28 @@ def _meta(arrays: dict[str, np.ndarray], path: Path) -> dict[str, Any]:
     return dict(meta)
 
 
-def _foreign(path: Path, reason: str) -> UserError:
-    return UserError(
-        f"{path} is not a policy of this library: {reason}; python -m jaxrl_hw.export makes one"
-    )
-
-
-def _check(arrays: dict[str, np.ndarray], count: int, activation: Any, path: Path) -> None:
-    """Refuse sizes that do not fit together, and numbers that are none."""
+def _check(arrays: dict[str, np.ndarray], layers: int, activation: str, path: Path) -> None:
+    """Raises UserError for sizes that do not fit together, and for invalid numbers."""
     if activation not in ACTIVATIONS:
         raise _foreign(path, f'its activation is "{activation}"')
     if not all(np.issubdtype(array.dtype, np.floating) for array in arrays.values()):
         raise _foreign(path, "its arrays are not floating-point numbers")
-    shapes = [arrays[f"kernel{i}"].shape for i in range(count)]
-    sizes = [arrays["mean"].size, *(arrays[f"bias{i}"].size for i in range(count))]
-    flat: dict[str, tuple[int, ...]] = {"clip": (), "seen": ()}
-    flat |= {name: (sizes[i + 1],) for i, name in enumerate(f"bias{i}" for i in range(count))}
-    flat |= dict.fromkeys(("clock", "mean", "scale"), (sizes[0],))
-    flat |= {"log_std": (sizes[-1],)}
-    flat |= {"motion": (sizes[0], max((1, *arrays["motion"].shape[1:])))}
-    if shapes != list(pairwise(sizes)) or any(arrays[k].shape != v for k, v in flat.items()):
-        raise _foreign(path, f"its layers do not fit together: {shapes}")
+    sizes = [arrays["mean"].size, *(arrays[f"bias{i}"].size for i in range(layers))]
+    shapes: dict[str, tuple[int, ...]] = {"clip": (), "seen": (), "log_std": (sizes[-1],)}
+    shapes |= dict.fromkeys(("clock", "mean", "scale"), (sizes[0],))
+    shapes |= {"motion": (sizes[0], max((1, *arrays["motion"].shape[1:])))}
+    for i, (size_in, size_out) in enumerate(pairwise(sizes)):
+        shapes |= {f"kernel{i}": (size_in, size_out), f"bias{i}": (size_out,)}
+    for name, shape in shapes.items():
+        if arrays[name].shape != shape:
+            raise _foreign(path, f"{name} is {arrays[name].shape} where {shape} would fit")
     if not all(np.isfinite(array).all() for array in arrays.values()):
         raise UserError(f"{path} holds numbers that are not finite; export it again")
     if not (arrays["scale"] > 0).all():
         raise UserError(f"{path} holds scales that are not above 0; export it again")
+
+
+def _foreign(path: Path, reason: str) -> UserError:
+    return UserError(
+        f"{path} is not a policy of this library: {reason}; python -m jaxrl_hw.export makes one"
+    )

@@ -1,4 +1,4 @@
-"""What the numbers of a policy mean: all that a robot's program must know to run it."""
+"""The description of a policy: all that a program on a robot must know to run it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from jaxrl_hw import __version__
 from jaxrl_hw.checkpointing.provenance import package_versions
 from jaxrl_hw.config import validation
-from jaxrl_hw.config.resolve import robot_spec
+from jaxrl_hw.config.resolve import robot_spec, task_name
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.robots import RobotSpec
 from jaxrl_hw.envs.tasks.joystick import observations
@@ -19,13 +19,10 @@ from jaxrl_hw.envs.tasks.joystick.layout import legged_layout
 from jaxrl_hw.loggers.jsonl import jsonable
 from jaxrl_hw.policies.portable import FORMAT
 
-_PERSONAL: dict[str, Any] = {"run_dir": "", "resume": "auto", "time_limit": "", "init_from": ""}
-"""Settings that say where and for how long one run was made, and nothing of its policy."""
-
 
 def portable_config(config: Config) -> Config:
-    """The config without folders and limits of the machine that it ran on."""
-    return replace(config, **_PERSONAL)
+    """The config without the folders and limits of the machine that it ran on."""
+    return replace(config, run_dir="", resume="auto", time_limit="", init_from="")
 
 
 def describe(config: Config, iteration: int, env_steps: int) -> dict[str, Any]:
@@ -35,14 +32,13 @@ def describe(config: Config, iteration: int, env_steps: int) -> dict[str, Any]:
     of the actions), action_scale, control_rate (Hz), versions, config. For the joystick task also
     default_pose (rad; a joint's target is default_pose + action_scale * action), kp (N m/rad), kd
     (N m s/rad), torque_limit (N m, null where there is none), gait_period (s), commands (the
-    ranges trained for: m/s, m/s, rad/s) and observation: its parts in order, each with its size,
-    unit and the scale it is multiplied by.
+    ranges in training: m/s, m/s, rad/s) and observation: its parts in order, each with size, unit
+    and the scale that it is multiplied by.
 
     Raises:
       UserError: unknown robot, or a model that its task cannot use.
     """
-    robot = robot_spec(config)
-    task = robot.task if config.task == "auto" else config.task
+    robot, task = robot_spec(config), task_name(config)
     model = robot.load(visuals=False)
     joints = [model.joint(int(i)).name for i in np.asarray(model.actuator_trnid)[:, 0]]
     meta = {
@@ -79,7 +75,7 @@ def _walking(config: Config, robot: RobotSpec, model: mujoco.MjModel) -> dict[st
 
 
 def _observation(joints: int) -> list[dict[str, Any]]:
-    """The parts of `envs.observations.policy_entries`, in its order."""
+    """The entries of `observations.policy_entries`, in its order."""
     gyro, rate = observations.GYRO_SCALE, observations.JOINT_VELOCITY_SCALE
     command = observations.COMMAND_SCALE.tolist()
     return [
@@ -94,5 +90,5 @@ def _observation(joints: int) -> list[dict[str, Any]]:
 
 
 def _rounded(values: np.ndarray) -> list[float]:
-    """float32 as the decimal numbers they were written as."""
+    """float32 values as the shortest decimal numbers that give them."""
     return [float(str(np.float32(x))) for x in values]

@@ -18,8 +18,8 @@ ACTIVATIONS = {"elu": ("Elu",), "relu": ("Relu",), "silu": ("Sigmoid", "Mul"), "
 def to_onnx(policy: PortablePolicy) -> bytes:
     """The file's content: input `obs` [batch, O], output `action` [batch, A], both float32.
 
-    Normalization is inside. The description is in metadata_props, a string as it is and everything
-    else as JSON.
+    Phase mask and normalization are inside. The description is in metadata_props: strings as they
+    are, everything else as JSON.
 
     Raises:
       ImportError: the onnx package is not installed.
@@ -51,17 +51,17 @@ def to_onnx(policy: PortablePolicy) -> bytes:
 
 
 def _nodes(policy: PortablePolicy, node: Any) -> list[Any]:
-    """obs -> paused -> normalized -> layers -> action."""
+    """obs -> masked -> normalized -> layers -> action."""
     nodes = [
-        node("MatMul", ["obs", "motion"], ["moves"]),
-        node("Abs", ["moves"], ["size"]),
-        node("ReduceMax", ["size"], ["largest"], axes=[-1], keepdims=1),
-        node("Less", ["largest", "one"], ["still"]),
-        node("Cast", ["still"], ["stands"], to=_FLOAT),
-        node("Mul", ["stands", "clock"], ["hidden"]),
+        node("MatMul", ["obs", "motion"], ["motions"]),
+        node("Abs", ["motions"], ["sizes"]),
+        node("ReduceMax", ["sizes"], ["largest"], axes=[-1], keepdims=1),
+        node("Less", ["largest", "one"], ["is_standing"]),
+        node("Cast", ["is_standing"], ["standing"], to=_FLOAT),
+        node("Mul", ["standing", "clock"], ["hidden"]),
         node("Sub", ["one", "hidden"], ["visible"]),
-        node("Mul", ["obs", "visible"], ["seen_obs"]),
-        node("Sub", ["seen_obs", "mean"], ["centred"]),
+        node("Mul", ["obs", "visible"], ["masked"]),
+        node("Sub", ["masked", "mean"], ["centred"]),
         node("Div", ["centred", "scale"], ["scaled"]),
         node("Clip", ["scaled", "low", "high"], ["x0"]),
     ]

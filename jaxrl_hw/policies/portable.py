@@ -8,30 +8,30 @@ from typing import Any
 import numpy as np
 
 from jaxrl_hw.policies.run_policy import forward
+from jaxrl_hw.types import PhaseMask
 
 FORMAT = 3
-"""Version of the arrays and of the description, in the description. 1 had no pause of the clock; 2
-had `calm`, the diagonal of a square `motion`."""
+"""Version of the arrays and of the description, in the description. Format 1 has no phase mask;
+format 2 has `calm`, the diagonal of a square `motion`."""
 
 
 @dataclass(frozen=True, eq=False)
 class PortablePolicy:
     """Phase mask, normalization, dense layers: observations [..., O] to actions [..., A].
 
-    The action is the mean: there is no exploration noise in it.
+    The action is the mean, without exploration noise.
     """
 
-    motion: np.ndarray = field(repr=False)  # [O, K], and
-    clock: np.ndarray = field(repr=False)  # [O]: see `jaxrl_hw.types`; zeros where nothing pauses
-    mean: np.ndarray = field(repr=False)  # [O], subtracted from the observation
+    phase_mask: PhaseMask = field(repr=False)  # of NumPy arrays
+    mean: np.ndarray = field(repr=False)  # [O], subtracted from the masked observation
     scale: np.ndarray = field(repr=False)  # [O], then divided by
     clip: float  # then clipped to +-clip
     seen: float  # observations that mean and scale come from
     kernels: tuple[np.ndarray, ...] = field(repr=False)  # [in, out] each
     biases: tuple[np.ndarray, ...] = field(repr=False)  # [out] each
-    log_std: np.ndarray = field(repr=False)  # [A], of the exploration noise it was trained with
+    log_std: np.ndarray = field(repr=False)  # [A], of the exploration noise in training
     meta: dict[str, Any] = field(repr=False)
-    """What the numbers mean, as JSON has it; see `policies.describe`."""
+    """What the numbers mean, as JSON has it; see `metadata.describe`."""
 
     @property
     def activation(self) -> str:
@@ -53,17 +53,11 @@ class PortablePolicy:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All numbers by the names they have in a file, float32."""
-        layers = {f"kernel{i}": kernel for i, kernel in enumerate(self.kernels)}
-        layers |= {f"bias{i}": bias for i, bias in enumerate(self.biases)}
         numbers = {
-            "motion": self.motion,
-            "clock": self.clock,
-            "mean": self.mean,
-            "scale": self.scale,
-            "clip": self.clip,
-            "seen": self.seen,
-            "log_std": self.log_std,
-            **layers,
+            **self.phase_mask._asdict(),
+            **{name: getattr(self, name) for name in ("mean", "scale", "clip", "seen", "log_std")},
+            **{f"kernel{i}": kernel for i, kernel in enumerate(self.kernels)},
+            **{f"bias{i}": bias for i, bias in enumerate(self.biases)},
         }
         return {name: np.asarray(value, np.float32) for name, value in numbers.items()}
 

@@ -39,8 +39,8 @@ def forward(a: dict[str, np.ndarray], activation: str, observation: Any) -> np.n
     """[..., O] -> [..., A] through the arrays motion, clock, mean, scale, clip, kernel0, bias0,
     kernel1, ..."""
     x = np.asarray(observation, np.float32)
-    calm = np.abs(x @ a["motion"]).max(axis=-1, keepdims=True) < 1
-    x = (x * (1 - a["clock"] * calm) - a["mean"]) / a["scale"]
+    standing = np.abs(x @ a["motion"]).max(axis=-1, keepdims=True) < 1
+    x = (x * (1 - a["clock"] * standing) - a["mean"]) / a["scale"]
     x = np.clip(x, -a["clip"], a["clip"])
     last = sum(name.startswith("kernel") for name in a) - 1
     for i in range(last):

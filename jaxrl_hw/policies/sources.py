@@ -1,4 +1,4 @@
-"""Policies by what a user calls them: zoo:NAME, or the path of a policy.npz. Never imports jax."""
+"""Policies by the name that a user gives: zoo:NAME, or a policy.npz. Never imports jax."""
 
 from __future__ import annotations
 
@@ -19,24 +19,26 @@ from jaxrl_hw.policies.portable import PortablePolicy
 ZOO = "zoo:"
 
 
-def open_policy(source: str) -> PortablePolicy:
+def open_policy(source: str, zoo_root: Path = zoo.ROOT) -> PortablePolicy:
     """The policy that `source` names: zoo:NAME or a file.
+
+    zoo_root: folder of the zoo; the package's own by default.
 
     Raises:
       UserError: there is none of that name, or the file cannot be used.
     """
     if source.startswith(ZOO):
-        return load_policy(zoo.entry(source.removeprefix(ZOO)).policy)
+        return load_policy(zoo.entry(source.removeprefix(ZOO), zoo_root).policy)
     return load_policy(Path(source))
 
 
 def name_of(source: str) -> str:
-    """A short name for what is made from a policy: the zoo's, or the file's without its ending."""
+    """A short name for files made from a policy: its name in the zoo, or the file's stem."""
     return source.removeprefix(ZOO) if source.startswith(ZOO) else Path(source).stem
 
 
 def config_of(policy: PortablePolicy, source: str) -> Config:
-    """The config that a policy was trained with, from its description.
+    """The config that trained a policy, from its description.
 
     Raises:
       UserError: its robot is not known here, or its settings are of another version.
@@ -45,7 +47,7 @@ def config_of(policy: PortablePolicy, source: str) -> Config:
 
 
 class Origin(NamedTuple):
-    """What `--init-from` names, as far as it can be told without loading jax."""
+    """What `--init-from` names, without loading jax."""
 
     net: NetConfig
     iteration: int
@@ -53,7 +55,7 @@ class Origin(NamedTuple):
 
 
 def origin_of(source: str) -> Origin:
-    """The networks and the iteration of what a new run is to start from.
+    """The networks and the iteration that a new run starts from.
 
     Raises:
       UserError: nothing of that name, a file that cannot be used, a run without a checkpoint.

@@ -34,8 +34,8 @@ def to_torchscript(policy: PortablePolicy) -> bytes:
             self.register_buffer("scale", a["scale"])
 
         def forward(self, obs: Any) -> Any:
-            moves = (obs @ self.motion).abs().amax(dim=-1, keepdim=True)
-            obs = obs * (1.0 - self.clock * (moves < 1.0))
+            motion = (obs @ self.motion).abs().amax(dim=-1, keepdim=True)
+            obs = obs * (1.0 - self.clock * (motion < 1.0))
             return ((obs - self.mean) / self.scale).clamp(-policy.clip, policy.clip)
 
     layers: list[Any] = [Normalize()]
@@ -46,7 +46,7 @@ def to_torchscript(policy: PortablePolicy) -> bytes:
     net = torch.nn.Sequential(*layers[:-1]).eval()
     buffer = io.BytesIO()
     with warnings.catch_warnings(), torch.no_grad():
-        # newer versions of torch would rather export; what reads the file is torch.jit.load
+        # newer versions of torch prefer torch.export; programs on robots call torch.jit.load
         warnings.simplefilter("ignore", DeprecationWarning)
         traced = torch.jit.trace(net, torch.zeros(2, policy.obs_size))
         torch.jit.save(torch.jit.freeze(traced), buffer)

@@ -1,4 +1,4 @@
-"""Whether a file that was written does what the policy does: run it, and compare."""
+"""Whether an exported file acts as the policy does: run it and compare."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from jaxrl_hw.policies.io import load_policy
 from jaxrl_hw.policies.portable import PortablePolicy
 
 COUNT = 1000
-"""Observations that every file is tried on."""
+"""Observations that every file is run on."""
 TOLERANCE = 1e-5
-"""Largest difference that rounding in float32 explains: of an action, or as a fraction of one
-that is above 1."""
+"""Largest difference that rounding in float32 explains: absolute up to an action of 1, relative
+beyond."""
 
 Act = Callable[[np.ndarray], np.ndarray]
 
@@ -31,21 +31,24 @@ class Runner(NamedTuple):
 
 
 def sample_observations(policy: PortablePolicy, count: int = COUNT, seed: int = 0) -> np.ndarray:
-    """Observations [count, O] spread as those in training; in every tenth, one entry is so far off
-    that it must be clipped, and in every tenth all is calm, where that makes a difference."""
+    """Observations [count, O] with the mean and scale of those in training.
+
+    In every tenth, one entry is so far off that the policy clips it. In every tenth, the phase mask
+    sees a standing robot.
+    """
     rng = np.random.default_rng(seed)
     unit = rng.standard_normal((count, policy.obs_size))
-    odd = np.arange(0, count, 10)
-    entry = rng.integers(policy.obs_size, size=len(odd))
-    unit[odd, entry] = 1.5 * policy.clip * rng.choice([-1.0, 1.0], size=len(odd))
-    seen = policy.mean + unit * policy.scale
-    seen[5::10, (policy.motion != 0.0).any(axis=1)] = 0.0
-    return np.asarray(seen, np.float32)
+    outliers = np.arange(0, count, 10)
+    entry = rng.integers(policy.obs_size, size=len(outliers))
+    unit[outliers, entry] = 1.5 * policy.clip * rng.choice([-1.0, 1.0], size=len(outliers))
+    observations = policy.mean + unit * policy.scale
+    observations[5::10, (policy.phase_mask.motion != 0.0).any(axis=1)] = 0.0
+    return np.asarray(observations, np.float32)
 
 
 def compare(runner: Runner, observations: np.ndarray, expected: np.ndarray) -> tuple[float, bool]:
-    """A file's actions against those expected [N, A]: the largest difference, and whether all are
-    within `TOLERANCE`. Another shape, and what is no number, is infinitely far off."""
+    """The largest difference from the expected actions [N, A], and whether all are within
+    `TOLERANCE`. NaN, and actions of another shape, differ by infinity."""
     got = np.asarray(runner.act(observations))
     if got.shape != expected.shape:
         return float("inf"), False

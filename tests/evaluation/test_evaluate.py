@@ -110,6 +110,7 @@ def test_velocity_error_agrees_with_mujoco(walking_run):
     assert found.mean["velocity_error"] == pytest.approx(mean)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [["--json"], ["--json", "-"], ["--json", "--suite", "commands"]])
 def test_json_on_stdout_is_nothing_but_json(flags, walking_run, capsys):
     assert main(["--run-dir", str(walking_run.folder), "--seconds", "3", *flags]) == 0
@@ -121,6 +122,7 @@ def test_json_on_stdout_is_nothing_but_json(flags, walking_run, capsys):
     assert set(found["mean"]) == figures
 
 
+@pytest.mark.slow
 def test_cartpole_has_figures_of_its_own(cartpole_run, tmp_path, capsys):
     path = tmp_path / "figures.json"
     flags = ["--run-dir", str(cartpole_run.folder), "--seconds", "1", "--json", str(path)]
@@ -131,6 +133,13 @@ def test_cartpole_has_figures_of_its_own(cartpole_run, tmp_path, capsys):
     assert len({row["return"] for row in found["rows"]}) == len(found["rows"]) == 16
 
 
+def is_refused(flags, offending, capsys) -> None:
+    assert main(flags) == 2
+    error = capsys.readouterr().err
+    assert offending in error
+    assert error.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("flags", "offending"),
     [
@@ -138,26 +147,35 @@ def test_cartpole_has_figures_of_its_own(cartpole_run, tmp_path, capsys):
         ([], "--run-dir"),
         (["--run-dir", "{tmp}/nothing"], "{tmp}/nothing"),
         (["--run-dir", "{tmp}"], "{tmp}"),
-        (["--run-dir", "{run}", "--iteration", "77"], "77"),
-        (["--run-dir", "{run}", "--iteration", "-1"], "-1"),
-        (["--run-dir", "{run}", "--seconds", "2"], "--seconds"),
-        (["--run-dir", "{run}", "--seconds", "soon"], "soon"),
-        (["--run-dir", "{run}", "--push", "1e9"], "--push"),
-        (["--run-dir", "{run}", "--suite", "robus"], "robus"),
-        (["--run-dir", "{run}", "--suite", "robust", "--push", "1"], "--push"),
-        (["--run-dir", "{cartpole}", "--suite", "robust"], "cartpole"),
-        (["--run-dir", "{run}", "--json", "{tmp}/no/such/folder.json"], "{tmp}/no/such"),
-        (["--run-dir", "{cartpole}", "--push", "1"], "cartpole"),
+        (["--run-dir", "{tmp}", "--iteration", "-1"], "-1"),
+        (["--policy", "zoo:g1", "--seconds", "2"], "--seconds"),
+        (["--policy", "zoo:g1", "--seconds", "soon"], "soon"),
+        (["--policy", "zoo:g1", "--push", "1e9"], "--push"),
+        (["--policy", "zoo:g1", "--suite", "robus"], "robus"),
+        (["--policy", "zoo:g1", "--suite", "robust", "--push", "1"], "--push"),
+        (["--policy", "zoo:g1", "--json", "{tmp}/no/such/folder.json"], "{tmp}/no/such"),
     ],
 )
-def test_bad_input_is_one_line(flags, offending, walking_run, cartpole_run, tmp_path, capsys):
-    places = {"tmp": tmp_path, "run": walking_run.folder, "cartpole": cartpole_run.folder}
-    assert main([word.format(**places) for word in flags]) == 2
-    error = capsys.readouterr().err
-    assert offending.format(**places) in error
-    assert error.count("\n") == 1
+def test_bad_input_is_one_line(flags, offending, tmp_path, capsys):
+    is_refused(
+        [word.format(tmp=tmp_path) for word in flags], offending.format(tmp=tmp_path), capsys
+    )
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("flags", "offending"),
+    [
+        (["--iteration", "77"], "77"),
+        (["--suite", "robust"], "cartpole"),
+        (["--push", "1"], "cartpole"),
+    ],
+)
+def test_what_a_run_does_not_have_is_one_line(flags, offending, cartpole_run, capsys):
+    is_refused(["--run-dir", str(cartpole_run.folder), *flags], offending, capsys)
+
+
+@pytest.mark.slow
 def test_a_run_without_a_checkpoint_is_refused(walking_run, tmp_path, capsys):
     (tmp_path / "config.json").write_text((walking_run.folder / "config.json").read_text())
     assert main(["--run-dir", str(tmp_path)]) == 2

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from argparse import Namespace
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 
 from jaxrl_hw import evaluate, play
 from jaxrl_hw.cli.trained_policy import open_trained
+from jaxrl_hw.envs.robots import load_robot
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.evaluation import opengl
 from jaxrl_hw.evaluation.drive import drive
@@ -35,6 +38,7 @@ def test_a_file_is_measured_as_a_policy_of_the_zoo_is(capsys):
     assert len(from_file["rows"]) == 10
 
 
+@pytest.mark.slow
 def test_a_file_drives_the_robot_as_its_run_does(cartpole_run, tmp_path):
     path = tmp_path / "cart.npz"
     save_policy(portable(cartpole_run.config, cartpole_run.state), path)
@@ -76,11 +80,35 @@ def test_a_film_of_a_zoo_policy_goes_into_the_current_folder(monkeypatch, tmp_pa
         (["--policy", "zoo:g1_12dof", "--robot", "go1"], "47"),
         (["--policy", "zoo:g1_12dof", "--robot", "g1"], "98"),
         (["--policy", "zoo:g1", "--robot", "g11"], "g11"),
-        (["--run-dir", "{run}", "--robot", "cartpole"], "cartpole"),
+        (["--policy", "zoo:g1", "--robot", "cartpole"], "cartpole"),
     ],
 )
-def test_bad_input_is_one_line(command, flags, offending, walking_run, capsys):
-    assert command([word.format(run=walking_run.folder) for word in flags]) == 2
+def test_bad_input_is_one_line(command, flags, offending, capsys):
+    assert command(flags) == 2
     error = capsys.readouterr().err
     assert offending in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_a_robot_of_ones_own_is_imported_only_where_the_command_names_it(
+    train_run, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_cart.py").write_text(
+        "from dataclasses import replace\n"
+        "from jaxrl_hw import get_robot\n"
+        'ROBOT = replace(get_robot("cartpole"), name="cart_of_my_own")\n'
+    )
+    load_robot("own_cart")
+    run = train_run("own_cart", tmp_path / "run")
+    command = [sys.executable, "-m", "jaxrl_hw.evaluate", "--run-dir", str(run.folder)]
+    command += ["--seconds", "1", "--json"]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "--robot own_cart" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    command += ["-", "--robot", "own_cart"]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert found["robot"] == "cart_of_my_own"
+    assert set(found["mean"]) == {"return", "upright_share", "upright_at_end"}

@@ -1,4 +1,4 @@
-"""One exported policy, which all tests of policies share."""
+"""Policies that the tests of policies share."""
 
 from __future__ import annotations
 
@@ -11,10 +11,18 @@ from jaxrl_hw import Run
 from jaxrl_hw.policies.from_state import portable
 from jaxrl_hw.policies.io import save_policy
 from jaxrl_hw.policies.portable import PortablePolicy
+from jaxrl_hw.policies.sources import open_policy
 
 
 @pytest.fixture(scope="session")
-def walker(walking_run: Run) -> PortablePolicy:
+def walker() -> PortablePolicy:
+    """A policy that walks."""
+    return open_policy("zoo:g1_12dof")
+
+
+@pytest.fixture(scope="session")
+def trained(walking_run: Run) -> PortablePolicy:
+    """The policy of `walking_run`."""
     return portable(walking_run.config, walking_run.state)
 
 
@@ -36,10 +44,9 @@ def half_run(
 
 
 @pytest.fixture
-def own_zoo(walker: PortablePolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A zoo of one policy, "walker", in place of the package's."""
+def own_zoo(walker: PortablePolicy, tmp_path: Path) -> Path:
+    """The root of a zoo of one policy, "walker"."""
     root = tmp_path / "zoo"
     (root / "walker").mkdir(parents=True)
     save_policy(walker, root / "walker" / "policy.npz")
-    monkeypatch.setattr("jaxrl_hw.policies.zoo.ROOT", root)
     return root

@@ -1,5 +1,5 @@
-"""The loop of unitree_rl_gym's MuJoCo script, written anew from its description in docs/deploy.md,
-gives a policy the very observations that our own environment gives it."""
+"""The loop of unitree_rl_gym's MuJoCo script, written from its description in docs/deploy.md, gives
+a policy the same observations as our own environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import yaml
 
 from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.evaluation.drive import make_driver
-from jaxrl_hw.policies.io import load_policy
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "deploy.md"
 PERIOD = 0.8  # s
@@ -92,8 +91,9 @@ def test_the_keys_in_the_docs_are_those_of_the_policy(script, walker):
     assert meta["gait_period"] == PERIOD
 
 
-def test_by_hand_and_by_our_environment_the_policy_sees_and_does_the_same(walking_run, walker_npz):
-    policy, keys = load_policy(walker_npz), keys_of("deploy_mujoco")
+@pytest.mark.slow
+def test_by_hand_and_by_our_environment_the_policy_sees_and_does_the_same(walking_run, trained):
+    policy, keys = trained, keys_of("deploy_mujoco")
     robot = Deployment(keys, policy.meta["torque_limit"])
     driver = make_driver(walking_run.config, num_envs=1)
     command = np.array([keys["cmd_init"]], np.float32)
@@ -102,17 +102,17 @@ def test_by_hand_and_by_our_environment_the_policy_sees_and_does_the_same(walkin
     state = state._replace(envs=state.envs._replace(task=task))
     np.testing.assert_allclose(robot.observation()[:45], state.envs.obs.policy[0, :45], atol=1e-6)
     action = np.zeros((1, 12), np.float32)
-    moved = []
+    observed = []
     for step in range(15):
         state, _ = driver.step(state, action, command)
-        seen, theirs = robot.control_step(), np.asarray(state.envs.obs.policy[0])
-        # float32 between control steps in ours, doubles by hand: they part slowly
+        seen, expected = robot.control_step(), np.asarray(state.envs.obs.policy[0])
+        # ours is float32 between control steps, the script float64: they diverge slowly
         close = 1e-4 if step < 3 else 1e-2
-        np.testing.assert_allclose(seen, theirs, atol=close, err_msg=f"control step {step}")
-        robot.action, action = policy(seen), np.asarray(walking_run.policy(theirs[None]))
+        np.testing.assert_allclose(seen, expected, atol=close, err_msg=f"control step {step}")
+        robot.action, action = policy(seen), np.asarray(walking_run.policy(expected[None]))
         np.testing.assert_allclose(robot.action, action[0], atol=close)
-        moved.append(seen)
-    assert np.ptp(moved, axis=0)[9:45].max() > 0.05, "a robot at rest would agree with anything"
+        observed.append(seen)
+    assert np.ptp(observed, axis=0)[9:45].max() > 0.05, "a robot at rest would agree with anything"
 
 
 def test_leaning_shows_in_gravity_as_the_docs_have_it(walker):

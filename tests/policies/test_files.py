@@ -1,4 +1,4 @@
-"""A policy file gives back the policy it was made from, or says in one line why it cannot."""
+"""A policy file gives back the policy it was made from, or one line says why it cannot."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from jaxrl_hw.policies.io import load_policy, save_policy
 from jaxrl_hw.policies.portable import PortablePolicy
 from jaxrl_hw.policies.sources import config_of
 from jaxrl_hw.policies.verification import sample_observations
+from jaxrl_hw.types import PhaseMask, no_phase_mask
 
 
 def random_policy(activation="elu", sizes=(5, 16, 8, 2)) -> PortablePolicy:
@@ -30,12 +31,11 @@ def random_policy(activation="elu", sizes=(5, 16, 8, 2)) -> PortablePolicy:
 
     pairs = list(pairwise(sizes))
     motion, clock = np.zeros((sizes[0], 2), np.float32), np.zeros(sizes[0], np.float32)
-    motion[1, 0] = 10.0  # calm where entry 1 is within 0.1,
+    motion[1, 0] = 10.0  # the robot stands where entry 1 is within 0.1,
     motion[2:4, 1] = 0.01, -0.01  # and entries 2 and 3 are within 100 of each other
     clock[-2:] = 1.0
     return PortablePolicy(
-        motion,
-        clock,
+        PhaseMask(motion, clock),
         numbers(sizes[0]),
         np.exp(numbers(sizes[0])),
         10.0,
@@ -47,12 +47,13 @@ def random_policy(activation="elu", sizes=(5, 16, 8, 2)) -> PortablePolicy:
     )
 
 
-def test_numpy_alone_gives_the_actions_of_the_run(walking_run, walker):
-    obs = sample_observations(walker)
+@pytest.mark.slow
+def test_numpy_alone_gives_the_actions_of_the_run(walking_run, trained):
+    obs = sample_observations(trained)
     assert obs.shape == (1000, 47)
-    off = np.abs(walker(obs) - np.asarray(walking_run.policy(obs)))
+    off = np.abs(trained(obs) - np.asarray(walking_run.policy(obs)))
     assert off.max() < 1e-5
-    assert np.ptp(walker(obs), axis=0).min() > 0.05, "constant actions would agree with anything"
+    assert np.ptp(trained(obs), axis=0).min() > 0.05, "constant actions would agree with anything"
 
 
 @pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
@@ -63,12 +64,12 @@ def test_numpy_and_jax_agree_for_every_activation(activation):
 
 
 @pytest.mark.parametrize("act", [lambda p: p, as_function], ids=["numpy", "jax"])
-def test_the_clock_counts_only_where_it_is_not_calm(act):
+def test_the_phase_counts_only_where_the_robot_does_not_stand(act):
     policy = random_policy()
     obs = np.tile(sample_observations(policy)[:1], (6, 1))
-    obs[:, 1] = (0.0, 0.0, -0.2, -0.2, 0.0, 0.0)  # calm twice, then not
+    obs[:, 1] = (0.0, 0.0, -0.2, -0.2, 0.0, 0.0)  # stands twice, then not
     obs[4:, 2:4] += (60.0, -60.0)  # nor here, if by the difference alone
-    obs[1::2, -2:] += 1.0  # another time of the clock
+    obs[1::2, -2:] += 1.0  # another phase
     policy = replace(policy, clip=1e3)
     action = np.asarray(act(policy)(obs))
     np.testing.assert_array_equal(action[0], action[1])
@@ -76,6 +77,7 @@ def test_the_clock_counts_only_where_it_is_not_calm(act):
     assert np.abs(action[4] - action[5]).max() > 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "size"),
     [
@@ -85,22 +87,22 @@ def test_the_clock_counts_only_where_it_is_not_calm(act):
         ((0.0, 0.0, -0.013), 1.0),  # 0.052 rad/s
     ],
 )
-def test_a_walker_sees_a_quarter_of_the_clock_while_it_is_told_to_stand(
-    command, size, walking_run, walker
+def test_a_walker_sees_a_quarter_of_the_phase_while_it_is_commanded_to_stand(
+    command, size, walking_run, trained
 ):
-    obs = np.tile(sample_observations(walker)[3:4], (2, 1))
+    obs = np.tile(sample_observations(trained)[3:4], (2, 1))
     obs[0, 6:9], obs[0, -2:] = command, (0.6, -0.8)
-    # the same clock seen at its full size by a policy that pauses nothing
-    unpaused = replace(walker, clock=np.zeros_like(walker.clock))
+    # the same phase at its full size, seen by a policy without a mask
+    unmasked = replace(trained, phase_mask=no_phase_mask(47))
     obs[1] = obs[0]
     obs[1, -2:] *= size
-    for policy in (walker, walking_run.policy):
+    for policy in (trained, walking_run.policy):
         np.testing.assert_allclose(
-            np.asarray(policy(obs[:1])), unpaused(obs[1:]), rtol=1e-4, atol=1e-5
+            np.asarray(policy(obs[:1])), unmasked(obs[1:]), rtol=1e-4, atol=1e-5
         )
 
 
-def test_a_file_from_before_policies_could_pause_acts_as_it_did(walker, walker_npz, tmp_path):
+def test_a_file_of_format_1_acts_without_a_phase_mask(walker, walker_npz, tmp_path):
     old = changed(
         walker_npz,
         tmp_path / "old.npz",
@@ -109,27 +111,27 @@ def test_a_file_from_before_policies_could_pause_acts_as_it_did(walker, walker_n
         clock=None,
     )
     obs = sample_observations(walker)
-    moving = np.abs(obs[:, 6:9]).max(axis=1) > 0.2  # the others are calm in every way
+    moving = np.abs(obs[:, 6:9]).max(axis=1) > 0.2  # the others stand still
     action = load_policy(old)(obs)
     np.testing.assert_array_equal(action[moving], walker(obs)[moving])
     assert np.abs(action - walker(obs))[~moving].max() > 1e-4
 
 
-def test_a_file_from_before_feet_told_a_push_acts_as_it_did(walker, walker_npz, tmp_path):
-    """It named the entries that call for motion one by one."""
+def test_a_file_of_format_2_acts_as_it_did(walker, walker_npz, tmp_path):
+    """It has the entries that call for motion one by one."""
     calm = np.zeros(47, np.float32)
     calm[6:9] = 10.0, 10.0, 80.0
     meta = meta_with(walker, format=2)
     old = changed(walker_npz, tmp_path / "old.npz", meta=meta, motion=None, calm=calm)
-    now = replace(walker, motion=np.diag(calm))
+    now = replace(walker, phase_mask=PhaseMask(np.diag(calm), walker.phase_mask.clock))
     obs = sample_observations(now)
     np.testing.assert_array_equal(load_policy(old)(obs), now(obs))
     save_policy(load_policy(old), tmp_path / "again.npz")
     again = load_policy(tmp_path / "again.npz")
     np.testing.assert_array_equal(again(obs), now(obs))
     assert again.meta == walker.meta, "it is a file of this version now"
-    unpaused = replace(walker, clock=np.zeros_like(walker.clock))
-    assert np.abs(now(obs) - unpaused(obs)).max() > 1e-4
+    unmasked = replace(walker, phase_mask=no_phase_mask(47))
+    assert np.abs(now(obs) - unmasked(obs)).max() > 1e-4
 
 
 def test_samples_lie_around_the_statistics_and_reach_the_clip():
@@ -150,7 +152,8 @@ def test_what_is_saved_is_what_is_loaded(walker, walker_npz):
     for name, array in walker.arrays().items():
         np.testing.assert_array_equal(loaded.arrays()[name], array)
         assert loaded.arrays()[name].dtype == np.float32
-    assert (loaded.obs_size, loaded.widths, loaded.action_size) == (47, (16,), 12)
+    assert (loaded.obs_size, loaded.action_size) == (47, 12)
+    assert loaded.widths == walker.widths
 
 
 def test_saving_twice_gives_the_same_bytes(walker, walker_npz, tmp_path):
@@ -158,23 +161,25 @@ def test_saving_twice_gives_the_same_bytes(walker, walker_npz, tmp_path):
     assert (tmp_path / "again.npz").read_bytes() == walker_npz.read_bytes()
 
 
-def test_the_way_back_to_the_learner_is_exact(walking_run, walker):
-    learned = walking_run.state
+@pytest.mark.slow
+def test_the_way_back_to_the_learner_is_exact(walking_run, trained):
+    state = walking_run.state
     for mine, theirs in zip(
-        params_of(walker)["params"].values(),
-        averaged(learned.params.policy, learned.opt_state)["params"].values(),
+        params_of(trained)["params"].values(),
+        averaged(state.params.policy, state.opt_state)["params"].values(),
         strict=True,
     ):
         for name in ("kernel", "bias"):
             np.testing.assert_array_equal(mine[name], theirs[name])
-    stats = stats_of(walker)
-    np.testing.assert_array_equal(stats.mean, learned.obs_stats.policy.mean)
-    np.testing.assert_array_equal(jnp.sqrt(stats.var), walker.scale)
-    assert float(stats.seen) == float(learned.obs_stats.policy.seen) == 16 * 8 * 2
+    stats = stats_of(trained)
+    np.testing.assert_array_equal(stats.mean, state.obs_stats.policy.mean)
+    np.testing.assert_array_equal(jnp.sqrt(stats.var), trained.scale)
+    assert float(stats.seen) == float(state.obs_stats.policy.seen) == 16 * 8 * 2
 
 
-def test_the_description_says_all_that_a_robot_needs(walking_run, walker):
-    meta = walker.meta
+@pytest.mark.slow
+def test_the_description_has_all_that_a_robot_needs(walking_run, trained):
+    meta = trained.meta
     assert (meta["robot"], meta["task"], meta["algo"]) == ("g1_12dof", "joystick", "ppo")
     assert (meta["iteration"], meta["env_steps"]) == (2, 2 * 16 * 8)
     assert meta["joint_names"][:4] == [
@@ -224,6 +229,7 @@ def test_the_described_observation_is_the_one_the_policy_gets(walker):
     np.testing.assert_allclose(mine, theirs, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_every_robot_that_walks_has_a_full_description(walking_run):
     for name in ("g1", "go1"):
         joints = len(get_robot(name).action_scale)
@@ -234,19 +240,21 @@ def test_every_robot_that_walks_has_a_full_description(walking_run):
         assert sum(part["size"] for part in meta["observation"]) == 11 + 3 * joints
 
 
-def test_cartpole_has_no_gait_and_says_so_by_leaving_it_out(cartpole_run):
+@pytest.mark.slow
+def test_the_description_of_cartpole_leaves_the_gait_out(cartpole_run):
     meta = portable(cartpole_run.config, cartpole_run.state).meta
     assert meta["joint_names"] == ["slider"]
     assert meta["control_rate"] == 50.0
     assert not {"gait_period", "observation", "default_pose", "commands"} & set(meta)
 
 
-def test_the_description_makes_the_config_again(walking_run, walker_npz):
-    loaded = load_policy(walker_npz)
-    config = config_of(loaded, str(walker_npz))
+@pytest.mark.slow
+def test_the_description_makes_the_config_again(walking_run, trained):
+    config = config_of(trained, "the policy")
     assert config == replace(walking_run.config, run_dir="")
 
 
+@pytest.mark.slow
 def test_a_run_in_bfloat16_is_exported_in_float32(half_run):
     policy = portable(half_run.config, half_run.state)
     assert {array.dtype for array in policy.arrays().values()} == {np.dtype(np.float32)}
@@ -270,66 +278,68 @@ def meta_with(walker, **changes):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "offending"),
     [
-        ({"kernel1": None}, "is not a policy of this library: it lacks kernel1"),
-        ({"meta": None}, "it lacks meta"),
-        ({"meta": np.array("hello")}, "has no format number"),
-        ({"meta": np.array("[1]")}, "has no format number"),
-        ({"bias0": np.zeros(3, np.float32)}, "do not fit together"),
-        ({"clip": np.zeros(3, np.float32)}, "do not fit together"),
-        ({"motion": np.zeros((), np.float32)}, "do not fit together"),
-        ({"motion": np.zeros(47, np.float32)}, "do not fit together"),
-        ({"motion": np.zeros((46, 3), np.float32)}, "do not fit together"),
-        ({"motion": np.zeros((47, 0), np.float32)}, "do not fit together"),
-        ({"motion": np.zeros((47, 3, 2), np.float32)}, "do not fit together"),
-        ({"mean": np.zeros(47, np.int32)}, "not floating-point"),
-        ({"mean": np.full(47, np.nan, np.float32)}, "not finite"),
-        ({"scale": np.zeros(47, np.float32)}, "not above 0"),
-        ({"mean": np.array([None] * 47)}, "damaged or no policy file"),
+        ({"kernel1": None}, "kernel1"),
+        ({"meta": None}, "meta"),
+        ({"meta": np.array("hello")}, "format"),
+        ({"meta": np.array("[1]")}, "format"),
+        ({"bias0": np.zeros(3, np.float32)}, r"\(47, 3\)"),
+        ({"clip": np.zeros(3, np.float32)}, r"clip.*\(3,\)"),
+        ({"motion": np.zeros((), np.float32)}, r"motion.*\(\)"),
+        ({"motion": np.zeros(47, np.float32)}, r"motion.*\(47,\)"),
+        ({"motion": np.zeros((46, 3), np.float32)}, r"motion.*\(46, 3\)"),
+        ({"motion": np.zeros((47, 0), np.float32)}, r"motion.*\(47, 0\)"),
+        ({"motion": np.zeros((47, 3, 2), np.float32)}, r"motion.*\(47, 3, 2\)"),
+        ({"mean": np.zeros(47, np.int32)}, "bad.npz"),
+        ({"mean": np.full(47, np.nan, np.float32)}, "bad.npz"),
+        ({"scale": np.zeros(47, np.float32)}, "bad.npz"),
+        ({"mean": np.array([None] * 47)}, "bad.npz"),
     ],
 )
-def test_files_that_make_no_sense_are_refused(changes, said, walker_npz, tmp_path):
+def test_files_that_make_no_sense_are_refused(changes, offending, walker_npz, tmp_path):
     path = changed(walker_npz, tmp_path / "bad.npz", **changes)
-    with pytest.raises(UserError, match=said) as caught:
+    with pytest.raises(UserError, match=offending) as caught:
         load_policy(path)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "offending"),
     [
-        ({"format": 4}, "has format 4, this version reads formats 1 to 3"),
-        ({"format": 0}, "has format 0, this version reads formats 1 to 3"),
-        ({"robot": None}, "it lacks meta.robot"),
-        ({"versions": [1, 2]}, "it lacks meta.versions"),
-        ({"activation": "gelu"}, 'its activation is "gelu"'),
+        ({"format": 4}, "format 4"),
+        ({"format": 0}, "format 0"),
+        ({"robot": None}, "meta.robot"),
+        ({"versions": [1, 2]}, "meta.versions"),
+        ({"activation": "gelu"}, "gelu"),
     ],
 )
-def test_descriptions_of_another_version_are_refused(changes, said, walker, walker_npz, tmp_path):
+def test_descriptions_of_another_version_are_refused(
+    changes, offending, walker, walker_npz, tmp_path
+):
     path = changed(walker_npz, tmp_path / "bad.npz", meta=meta_with(walker, **changes))
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=offending):
         load_policy(path)
 
 
-def test_what_is_no_file_or_a_damaged_one_is_told(walker_npz, tmp_path):
-    with pytest.raises(UserError, match=r'does not exist; did you mean "walker.npz"'):
+def test_a_missing_file_and_a_damaged_one_are_named(walker_npz, tmp_path):
+    with pytest.raises(UserError, match=r"walkre\.npz.*walker\.npz"):
         load_policy(walker_npz.with_name("walkre.npz"))
-    with pytest.raises(UserError, match="is a folder"):
+    with pytest.raises(UserError, match=str(tmp_path)):
         load_policy(tmp_path)
     cut = tmp_path / "cut.npz"
     cut.write_bytes(walker_npz.read_bytes()[:-200])
-    with pytest.raises(UserError, match="damaged or no policy file"):
+    with pytest.raises(UserError, match=r"cut\.npz"):
         load_policy(cut)
     flipped = bytearray(walker_npz.read_bytes())
     flipped[len(flipped) // 2] ^= 0xFF
     cut.write_bytes(flipped)
-    with pytest.raises(UserError, match="damaged or no policy file"):
+    with pytest.raises(UserError, match=r"cut\.npz"):
         load_policy(cut)
 
 
-def test_a_policy_of_a_robot_that_is_not_here_is_told(walker, walker_npz, tmp_path):
-    meta = meta_with(walker, robot="r2d2")
+def test_a_policy_of_a_robot_that_is_not_here_is_refused(walker, walker_npz, tmp_path):
+    meta = meta_with(walker, config=walker.meta["config"] | {"robot": "r2d2"})
     path = changed(walker_npz, tmp_path / "other.npz", meta=meta)
-    with pytest.raises(UserError, match='unknown robot "r2d2"'):
+    with pytest.raises(UserError, match="r2d2"):
         config_of(load_policy(path), str(path))

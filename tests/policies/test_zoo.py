@@ -1,4 +1,4 @@
-"""The zoo lists what it holds, every policy in it is whole, and a run can be put into it."""
+"""The zoo lists what it holds, every policy in it is complete, and a run can be put into it."""
 
 from __future__ import annotations
 
@@ -34,23 +34,22 @@ def make_zoo():
 
 
 def test_a_zoo_lists_and_opens_its_policies(own_zoo, walker):
-    assert zoo.names() == zoo.names(own_zoo) == ("walker",)
+    assert zoo.names(own_zoo) == ("walker",)
     obs = sample_observations(walker)
-    np.testing.assert_array_equal(open_policy("zoo:walker")(obs), walker(obs))
+    np.testing.assert_array_equal(open_policy("zoo:walker", own_zoo)(obs), walker(obs))
     assert zoo.names(own_zoo / "nothing") == ()
 
 
-def test_an_unknown_name_is_told_with_those_there_are(own_zoo, tmp_path):
-    with pytest.raises(UserError, match='"zoo:walkre": there are walker; did you mean "walker"'):
-        open_policy("zoo:walkre")
-    with pytest.raises(UserError, match="there is none in this version"):
+def test_the_error_for_an_unknown_name_lists_the_known_ones(own_zoo, tmp_path):
+    with pytest.raises(UserError, match=r"zoo:walkre.*walker"):
+        open_policy("zoo:walkre", own_zoo)
+    with pytest.raises(UserError, match="zoo:g1"):
         zoo.entry("g1", tmp_path / "empty")
 
 
-@pytest.mark.parametrize("name", [*zoo.names(), None])
-def test_every_shipped_policy_is_whole_small_and_for_its_robot(name):
-    if name is None:  # keeps this test while the zoo is empty
-        return
+@pytest.mark.parametrize("name", ["g1", "g1_12dof", "go1"])
+def test_every_shipped_policy_is_complete_small_and_for_its_robot(name):
+    assert name in zoo.names()
     entry = zoo.entry(name)
     policy = open_policy(f"zoo:{name}")
     assert entry.policy.stat().st_size < 1_000_000
@@ -70,11 +69,12 @@ def test_every_shipped_policy_is_whole_small_and_for_its_robot(name):
         assert not re.search(r"[\" ]/\w", text), "a path of the machine that made it"
 
 
+@pytest.mark.slow
 def test_a_finished_run_becomes_a_folder_of_the_zoo(make_zoo, cartpole_run, tmp_path, capsys):
-    told = ["--run-dir", str(cartpole_run.folder), "--name", "cart", "--root", str(tmp_path)]
+    words = ["--run-dir", str(cartpole_run.folder), "--name", "cart", "--root", str(tmp_path)]
     (tmp_path / "cart").mkdir()
     (tmp_path / "cart" / "old.txt").write_text("of last week")
-    assert make_zoo.main([*told, "--seconds", "1"]) == 0
+    assert make_zoo.main([*words, "--seconds", "1"]) == 0
     assert not (tmp_path / "cart" / "old.txt").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["cart"]
     entry = zoo.entry("cart", tmp_path)
@@ -99,22 +99,14 @@ def test_a_finished_run_becomes_a_folder_of_the_zoo(make_zoo, cartpole_run, tmp_
 
 
 def test_a_command_spells_out_what_differs_from_the_preset(make_zoo, tmp_path):
-    told = [
-        "--robot",
-        "go1",
-        "--preset",
-        "fast",
-        "--joystick.vx",
-        "0",
-        "0.5",
-        "--ppo.no-motion-prior",
-    ]
-    told += ["--joystick.reward.slip=-1.5", "--seed", "3", "--run-dir", str(tmp_path)]
-    told += ["--curriculum", "4.9M: joystick.noise=0.5 joystick.vx=-2,2", "11M: joystick.noise=0.7"]
-    config = flags.parse(told)
-    words = shlex.split(make_zoo.command(config, 77))[3:]
-    again = flags.parse([*words, "--run-dir", str(tmp_path)])
-    assert again == flags.parse([*told, "--iterations", "77"])
+    words = ["--robot", "go1", "--preset", "fast", "--joystick.vx", "0", "0.5"]
+    words += ["--ppo.no-motion-prior", "--joystick.reward.slip=-1.5", "--seed", "3"]
+    words += ["--curriculum", "4.9M: joystick.noise=0.5 joystick.vx=-2,2", "11M: joystick.noise=1"]
+    words += ["--run-dir", str(tmp_path)]
+    config = flags.parse(words)
+    command = shlex.split(make_zoo.command(config, 77))[3:]
+    again = flags.parse([*command, "--run-dir", str(tmp_path)])
+    assert again == flags.parse([*words, "--iterations", "77"])
     legs = replace(preset_config("g1_12dof"), curriculum=())
     assert make_zoo.command(legs, legs.iterations).endswith("--robot g1_12dof --curriculum none")
 
@@ -134,15 +126,16 @@ def test_the_preset_alone_needs_no_further_flags(make_zoo):
     assert Config().robot == "g1"
 
 
+@pytest.mark.slow
 def test_bad_input_is_one_line(make_zoo, cartpole_run, tmp_path, capsys):
-    told = ["--run-dir", str(cartpole_run.folder), "--root", str(tmp_path)]
-    for words, said in (
-        ([*told, "--name", "../up"], 'letters, digits and "_"'),
-        (told, "--name"),
-        ([*told, "--name", "x", "--iteration", "9"], "no checkpoint of iteration 9"),
+    words = ["--run-dir", str(cartpole_run.folder), "--root", str(tmp_path)]
+    for more, offending in (
+        (["--name", "../up"], "../up"),
+        ([], "--name"),
+        (["--name", "x", "--iteration", "9"], "iteration 9"),
     ):
-        assert make_zoo.main(words) == 2
+        assert make_zoo.main([*words, *more]) == 2
         error = capsys.readouterr().err
-        assert said in error
+        assert offending in error
         assert error.count("\n") == 1
     assert not list(tmp_path.iterdir())

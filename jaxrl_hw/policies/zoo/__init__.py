@@ -1,9 +1,9 @@
-"""Trained policies that come with the package: a folder each, named after the robot.
+"""Trained policies of the package: a folder each, named after the robot.
 
     policy.npz        the policy, see `jaxrl_hw.policies`
     config.json       the settings it was trained with, as in a run's folder
     metrics.jsonl     its learning curve, a few hundred rows
-    evaluation.json   what `jaxrl_hw.evaluate` measured
+    evaluation.json   the figures of `jaxrl_hw.evaluate`
     origin.json       commands, seed, steps, minutes, hardware, versions
 
 `scripts/make_zoo.py` fills such a folder from a finished run. Nothing here imports jax.
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent
 
 @dataclass(frozen=True)
 class Entry:
-    """One shipped policy."""
+    """One policy of the zoo."""
 
     name: str
     folder: Path
@@ -41,7 +41,7 @@ class Entry:
 
     @property
     def evaluation(self) -> dict[str, Any]:
-        """What was measured of it."""
+        """The figures of `jaxrl_hw.evaluate`."""
         return dict(self._json("evaluation.json"))
 
     @property
@@ -61,24 +61,15 @@ class Entry:
         return found
 
 
-def names(root: Path | None = None) -> tuple[str, ...]:
-    """The policies there are, sorted.
-
-    root: another zoo than the package's own.
-    """
-    return tuple(sorted(path.parent.name for path in (root or ROOT).glob("*/policy.npz")))
+def names(root: Path = ROOT) -> tuple[str, ...]:
+    """The policies in a zoo, sorted."""
+    return tuple(sorted(path.parent.name for path in root.glob("*/policy.npz")))
 
 
-def entry(name: str, root: Path | None = None) -> Entry:
-    """The shipped policy of that name.
-
-    root: another zoo than the package's own.
-
-    Raises:
-      UserError: there is none; lists those there are.
-    """
+def entry(name: str, root: Path = ROOT) -> Entry:
+    """The policy of that name. Raises UserError where there is none."""
     known = names(root)
     if name not in known:
         there = f"there are {', '.join(known)}" if known else "there is none in this version"
         raise UserError(f'no policy "zoo:{name}": {there}{suggest(name, known)}')
-    return Entry(name, (root or ROOT) / name)
+    return Entry(name, root / name)
