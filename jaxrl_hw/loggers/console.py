@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import IO, Any
 
 from rich.live import Live
@@ -58,12 +57,7 @@ class Console:
     def __enter__(self) -> Console:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
     def plan(self, rows: Sequence[tuple[str, str]], warnings: Sequence[str] = ()) -> None:
