@@ -140,5 +140,6 @@ def test_bfloat16_keeps_float32_parameters_and_outputs() -> None:
 
 
 def test_an_unknown_activation_names_those_there_are() -> None:
-    with pytest.raises(UserError, match=f'"rel": known are {", ".join(sorted(ACTIVATIONS))}'):
+    with pytest.raises(UserError) as refused:
         MLP((4,), 1, "rel").init(jax.random.key(0), jnp.zeros(2))
+    assert all(name in str(refused.value) for name in ('"rel"', *ACTIVATIONS))

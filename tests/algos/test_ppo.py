@@ -276,12 +276,14 @@ def test_bfloat16_networks_learn_in_float32_parameters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "known"),
     [
-        ({"lr_schedule": "linear"}, 'unknown lr schedule "linear": known are adaptive, fixed'),
-        ({"symmetry": "mirror"}, 'unknown symmetry mode "mirror": known are augment, loss, none'),
+        ({"lr_schedule": "linear"}, ("adaptive", "fixed")),
+        ({"symmetry": "mirror"}, ("augment", "loss", "none")),
     ],
 )
-def test_unknown_modes_name_those_there_are(change: dict[str, str], message: str) -> None:
-    with pytest.raises(UserError, match=message):
+def test_unknown_modes_name_those_there_are(change: dict[str, str], known: tuple[str, ...]) -> None:
+    with pytest.raises(UserError) as refused:
         make(**change)
+    assert all(f'"{value}"' in str(refused.value) for value in change.values())
+    assert all(mode in str(refused.value) for mode in known)

@@ -300,9 +300,9 @@ def test_a_control_step_lasts_its_substeps() -> None:
 
 def test_an_unknown_engine_and_an_odd_timestep_are_refused_with_numbers() -> None:
     model = compile_model(get_robot("cartpole").mjcf)
-    with pytest.raises(UserError, match='unknown physics engine "bullet": known are mjx, native'):
+    with pytest.raises(UserError, match=r'"bullet".*mjx.*native'):
         make_physics("bullet", model, 1)
-    with pytest.raises(UserError, match=r"--timestep must divide the control step of 0\.02 s"):
+    with pytest.raises(UserError, match=r"--timestep .*0\.02.*0\.003"):
         make_task(Config(robot="cartpole", physics="native", timestep=0.003))
 
 

@@ -114,5 +114,5 @@ def test_a_late_action_moves_the_robot_less() -> None:
 
 def test_a_model_without_servos_is_refused() -> None:
     model = compile_model(get_robot("cartpole").mjcf)
-    with pytest.raises(UserError, match="needs position actuators"):
+    with pytest.raises(UserError, match=f'"{model.actuator(0).name}"'):
         servo.make(model, 1, ())
