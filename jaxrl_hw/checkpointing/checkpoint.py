@@ -148,10 +148,6 @@ class Checkpoints:
         """Iterations of the complete checkpoints, oldest first."""
         return self.store.iterations()
 
-    def best(self) -> int | None:
-        """The iteration of the checkpoint with the best score, None without one."""
-        return self.store.best()
-
     def has(self, iteration: int) -> bool:
         """Whether the checkpoint that this object saved or restored is on disk; waits for it."""
         self.wait()

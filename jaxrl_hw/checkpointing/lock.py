@@ -27,7 +27,7 @@ Content = dict[str, Any]
 
 IDENTITY = ("pid", "host", "process_started")
 HEARTBEAT_S = 30.0
-"""The writer touches its lock file this often."""
+"""Between two touches of the lock file."""
 STALE_S = 600.0
 """The process of a lock file from another machine counts as dead after so long without a touch."""
 
@@ -40,11 +40,7 @@ _held_here: set[str] = set()
 
 
 class Lock:
-    """The lock file `session.open`.
-
-    path: of the lock file; its folder must exist when `acquire` is called.
-    heartbeat_s: seconds between two touches, from a thread of its own.
-    """
+    """The lock file at `path`, in a folder that exists, touched by a thread while it is held."""
 
     def __init__(self, path: Path, heartbeat_s: float = HEARTBEAT_S) -> None:
         self.path = path
@@ -140,7 +136,7 @@ class Lock:
                         os.utime(self.path)
 
     def _look(self) -> None:
-        """Find out whether this process still owns the lock file; restore a deleted one."""
+        """Check that this process still owns the lock file; restore a deleted one."""
         with self._guard, contextlib.suppress(OSError, RunError):
             found = read_lock(self.path)
             if found is None:
@@ -193,15 +189,10 @@ def age_s(path: Path) -> float:
 
 
 def _create(path: Path, content: Content) -> bool:
-    """Make the lock file: of several processes one gets True, on every disk. Raises RunError."""
+    """Make the lock file; of several processes one gets True, on every disk. Raises RunError."""
     try:
         with open(path, "x", encoding="utf-8") as file:
-            try:
-                file.write(json.dumps(content, indent=2) + "\n")
-                file.flush()
-            except OSError:
-                path.unlink()
-                raise
+            json.dump(content, file, indent=2)
         return True
     except FileExistsError:
         return False

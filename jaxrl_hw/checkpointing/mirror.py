@@ -5,16 +5,15 @@ Every file and every checkpoint appears under its name only when it is whole.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
-import os
 import shutil
 import threading
 import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
+from jaxrl_hw.checkpointing.atomic import write_bytes
 from jaxrl_hw.checkpointing.description import META
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.checkpointing.store import CheckpointStore
@@ -154,9 +153,8 @@ def update_mirror(run: RunDir, mirror: RunDir, store: CheckpointStore, replace: 
     # but could not invent missing ones.
     _copy_small_files(run, mirror)
     copies, iterations = CheckpointStore(mirror.checkpoints), store.iterations()
-    for iteration in reversed(iterations):
-        if store.is_sound(iteration):  # the mirror's own copy may be whole
-            _copy_checkpoint(store, copies, iteration)
+    for checkpoint in reversed(store.sound()):  # of a damaged one, the mirror's copy may be whole
+        _copy_checkpoint(store, copies, checkpoint.iteration)
     for iteration in copies.iterations():
         # A later one stays until the run has come that far again.
         if iterations and iteration < iterations[-1] and iteration not in iterations:
@@ -203,16 +201,8 @@ def replace_damaged(mirror: RunDir, store: CheckpointStore, iterations: Iterable
 
 def _copy_small_files(source: RunDir, target: RunDir) -> None:
     for name in SMALL_FILES:
-        old, new = source.path / name, target.path / name
-        if not old.exists():
-            continue
-        temporary = new.with_name(f".{name}.{uuid.uuid4().hex}")
-        try:
-            shutil.copyfile(old, temporary)
-            os.replace(temporary, new)
-        finally:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
+        if (source.path / name).exists():
+            write_bytes(target.path / name, (source.path / name).read_bytes())
 
 
 def _copy_checkpoint(

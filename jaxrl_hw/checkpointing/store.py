@@ -64,11 +64,14 @@ def inspect_checkpoint(folder: Path) -> SavedCheckpoint:
     """Look at the checkpoint in a folder that is named by its iteration; reads no arrays."""
     found = SavedCheckpoint(int(folder.name), folder)
     try:
-        return found._replace(score=_read_score(folder))
+        found = found._replace(score=score(read_meta(folder)))
     except OSError as error:
         return found._replace(problem=f"no description ({error.strerror or error})")
     except DamagedError as error:
         return found._replace(problem=str(error))
+    except UserError:  # of a newer version: `restore` says so
+        return found
+    return found if (folder / "state").is_dir() else found._replace(problem="no arrays")
 
 
 def newest_checkpoint(saved: list[SavedCheckpoint]) -> SavedCheckpoint | None:
@@ -92,10 +95,9 @@ class CheckpointStore:
     def __init__(self, directory: Path, keep: int = 3, keep_every: int = 0) -> None:
         self.directory = directory
         self.damaged: set[int] = set()
-        """Not counted and not deleted; the next save of the iteration replaces it."""
+        """Iterations whose arrays are damaged: not counted, not deleted, replaced by a save."""
         self._keep, self._keep_every = keep, keep_every
         self._created = time.time()
-        self._scores: dict[int, Score | None] = {}
         self._in_use: Counter[int] = Counter()
         self._guard = threading.Lock()  # between `delete` and `hold`
 
@@ -107,16 +109,15 @@ class CheckpointStore:
         """Iterations of the complete checkpoints, oldest first."""
         return list_iterations(self.directory)
 
+    def sound(self) -> list[SavedCheckpoint]:
+        """The checkpoints without a known problem, oldest first; reads their descriptions."""
+        saved = list_checkpoints(self.directory)
+        return [one for one in saved if not one.problem and one.iteration not in self.damaged]
+
     def best(self) -> int | None:
         """The iteration with the highest score, the newest of equals."""
-        scored = [(s, n) for n in self._sound() if (s := self._score(n)) is not None]
-        return max(scored)[1] if scored else None
-
-    def is_sound(self, iteration: int) -> bool:
-        """Read the checkpoint's description again; False where it is damaged."""
-        self._scores.pop(iteration, None)
-        self._score(iteration)
-        return iteration not in self.damaged
+        found = best_checkpoint(self.sound())
+        return found.iteration if found else None
 
     def put(self, iteration: int, write: Callable[[Path], None]) -> None:
         """Let `write` make the folder of an iteration.
@@ -138,7 +139,6 @@ class CheckpointStore:
         else:
             write(folder)
         self.damaged.discard(iteration)
-        self._scores.pop(iteration, None)
 
     @contextlib.contextmanager
     def holding(self, iteration: int) -> Iterator[Path]:
@@ -157,11 +157,12 @@ class CheckpointStore:
 
     def tidy(self) -> None:
         """Delete all but the latest `keep`, the best, those of every `keep_every`, those in use."""
-        best, sound = self.best(), self._sound()
-        for iteration in sound[: -self._keep]:
-            permanent = self._keep_every > 0 and iteration % self._keep_every == 0
-            if iteration != best and not permanent:
-                self.delete(iteration)
+        sound = self.sound()
+        best = best_checkpoint(sound)
+        for one in sound[: -self._keep]:
+            permanent = self._keep_every > 0 and one.iteration % self._keep_every == 0
+            if one is not best and not permanent:
+                self.delete(one.iteration)
         self.sweep()
 
     def sweep(self) -> None:
@@ -195,29 +196,3 @@ class CheckpointStore:
             folder.rename(old)
         shutil.rmtree(old, ignore_errors=True)
         return True
-
-    def _sound(self) -> list[int]:
-        return [number for number in self.iterations() if number not in self.damaged]
-
-    def _score(self, iteration: int) -> Score | None:
-        if iteration not in self._scores:
-            try:
-                self._scores[iteration] = _read_score(self.folder(iteration))
-            except (DamagedError, FileNotFoundError):
-                if self.folder(iteration).is_dir():  # not deleted since it was listed
-                    self.damaged.add(iteration)
-                return None
-            except OSError:  # a network disk may answer the next time
-                return None
-        return self._scores[iteration]
-
-
-def _read_score(folder: Path) -> Score | None:
-    """Raises OSError or DamagedError where the checkpoint cannot be restored."""
-    try:
-        found = score(read_meta(folder))
-    except UserError:  # of a newer version: `restore` says so
-        return None
-    if not (folder / "state").is_dir():
-        raise DamagedError("the arrays are missing")
-    return found

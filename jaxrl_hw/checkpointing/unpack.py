@@ -220,12 +220,8 @@ def _check_run(folder: Path, path: Path) -> None:
     try:
         RunDir(folder).read_config()
     except UserError as error:
-        reason = str(error).replace(f"{folder}{os.sep}", "")
-        raise UserError(f"{path} holds a damaged run: {reason}") from error
+        raise UserError(f"{path}: {str(error).replace(str(folder) + os.sep, '')}") from error
 
 
 def _differs(path: Path, name: str, how: str) -> UserError:
-    return UserError(
-        f"checksum mismatch in {path}: {name} is not what was packed ({how}); "
-        "download it or pack it again"
-    )
+    return UserError(f"{path} is damaged: {name} differs ({how}); download it or pack it again")

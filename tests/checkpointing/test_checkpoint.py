@@ -163,7 +163,7 @@ def test_the_latest_and_the_best_are_kept(tmp_path):
     returns = {1: 1.0, 2: 9.0, 3: float("nan"), 4: 2.0, 5: None, 6: 3.0}
     with save_all(tmp_path, returns, keep=2) as checkpoints:
         assert checkpoints.iterations() == [2, 5, 6]
-        assert checkpoints.best() == 2
+        assert checkpoints.store.best() == 2
     assert sorted(p.name for p in tmp_path.iterdir()) == ["2", "5", "6"]
 
 
@@ -175,7 +175,7 @@ def test_a_return_of_an_earlier_stage_is_not_the_best(tmp_path):
             metrics = {"episode_return": value}
             checkpoints.save(iteration, make_state(iteration), metrics, stage=stage)
             checkpoints.wait()
-            kept.append((checkpoints.best(), checkpoints.iterations()))
+            kept.append((checkpoints.store.best(), checkpoints.iterations()))
     assert kept == [(1, [1]), (2, [2]), (3, [3]), (3, [3, 4]), (5, [5])]
 
 

@@ -17,7 +17,7 @@ from jaxrl_hw.checkpointing.checkpoint import Checkpoints
 from jaxrl_hw.checkpointing.leaves import to_arrays
 from jaxrl_hw.train import main
 
-pytestmark = pytest.mark.usefixtures("quick_compile")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compile")]
 
 Damage = Callable[[bytes], bytes | None]
 
@@ -56,7 +56,6 @@ def damages(file: Path) -> Iterator[tuple[str, Damage]]:
         yield f"flipped at {place}", lambda data, p=place: flip(data, p, p % 8)
 
 
-@pytest.mark.slow
 def test_every_damaged_file_gives_the_same_bits_or_the_checkpoint_before(
     real: Run, copy: Path
 ) -> None:
@@ -115,7 +114,7 @@ def test_a_digit_of_the_description_does_not_pass_unnoticed(copy: Path, name: st
     path.write_text(json.dumps({**meta, name: 9}))
     warnings: list[str] = []
     with Checkpoints(copy / "checkpoints", warn=warnings.append) as checkpoints:
-        assert checkpoints.best() != 2
+        assert checkpoints.store.best() != 2
         with pytest.raises(description.DamagedError):
             description.unseal(json.loads(path.read_text()))
 

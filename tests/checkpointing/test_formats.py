@@ -36,6 +36,7 @@ def digest() -> Callable[[Any], str]:
     return module.digest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", FORMATS)
 def test_a_checkpoint_of_every_format_comes_back_and_its_run_goes_on(
     number: int, digest: Callable[[Any], str], tmp_path: Path

@@ -67,6 +67,7 @@ def test_the_latest_session_comes_first(new_run, tmp_path, capsys):
     assert list(listed(capsys)) == ["b", "c", "a"]
 
 
+@pytest.mark.slow
 def test_a_narrow_terminal_gets_lines_that_fit(new_run, tmp_path):
     new_run(tmp_path / "runs/g1_12dof-joystick-ppo-0")
     said = in_terminal(70, "list")
@@ -298,6 +299,7 @@ ROBOT = replace(get_robot("cartpole"), name="own_pole")
 """
 
 
+@pytest.mark.slow
 def test_code_that_a_run_names_is_imported_only_where_the_command_line_names_it_too(
     run, tmp_path, capsys
 ):

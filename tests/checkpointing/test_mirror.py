@@ -189,7 +189,7 @@ def test_a_disk_that_fills_up_leaves_no_half_checkpoint_in_the_mirror(
     pair: Mirrored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair.save(1)
-    copyfile, left = shutil.copyfile, [9]
+    copyfile, left = shutil.copyfile, [5]
 
     def failing(source: Path, target: Path) -> Any:
         left[0] -= 1

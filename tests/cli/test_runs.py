@@ -19,6 +19,8 @@ from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.runs import main
 from jaxrl_hw.train import main as train
 
+pytestmark = pytest.mark.slow
+
 BY_THE_CLOCK = {"wall_s", "iterations_per_min", "env_steps_per_s", "memory_bytes"}
 
 
