@@ -1,4 +1,4 @@
-"""A folder of runs says of each how far it is and whether it goes on, whatever is wrong with it."""
+"""A folder of runs: each one's progress and whether it can continue, whatever is wrong with it."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def listed(capsys, *words):
     return {found["name"]: found for found in json.loads(capsys.readouterr().out)["runs"]}
 
 
-def leave_note(run, pid, host, born=None, began=True):
-    """What a process leaves in the folder that it trains in."""
+def write_lock(run, pid, host, born=None, began=True):
+    """The lock file of a process that trains in the folder."""
     born = psutil.Process(pid).create_time() if born is None else born
     session = {"started": "2026-01-03T00:00:00", "first_iteration": 21, "num_envs": 32}
     record = {"pid": pid, "host": host, "process_started": born, **(session if began else {})}
@@ -101,32 +101,32 @@ def test_a_run_at_its_goal_says_how_it_goes_on(new_run, tmp_path, capsys):
 
 
 def test_a_run_in_training_names_the_process(run, capsys):
-    leave_note(run, os.getppid(), platform.node())
+    write_lock(run, os.getppid(), platform.node())
     found = listed(capsys)["walker"]
     assert (found["status"], found["resumable"]) == ("training", False)
     assert f"process {os.getppid()}" in found["why"]
     assert found["last_session"]["ended"] == "training"
     assert found["last_session"]["num_envs"] == 32
-    # it has only just begun, and compiles
-    leave_note(run, os.getppid(), platform.node(), began=False)
+    # it has begun and compiles
+    write_lock(run, os.getppid(), platform.node(), began=False)
     found = listed(capsys)["walker"]
     assert (found["status"], found["last_session"]["ended"]) == ("training", "time limit")
 
 
 def test_a_killed_session_does_not_hold_the_run(run, capsys):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        leave_note(run, process.pid, platform.node())
+        write_lock(run, process.pid, platform.node())
         assert listed(capsys)["walker"]["status"] == "training"
         process.communicate(b"\n")
     found = listed(capsys)["walker"]
     assert (found["status"], found["last_session"]["ended"]) == ("ready", "killed")
-    # the number given to another process
-    leave_note(run, os.getppid(), platform.node(), born=1.0)
+    # another process has its number
+    write_lock(run, os.getppid(), platform.node(), born=1.0)
     assert listed(capsys)["walker"]["status"] == "ready"
 
 
-def test_a_session_of_another_machine_counts_as_long_as_it_is_heard_of(run, capsys):
-    path = leave_note(run, os.getpid(), "cluster-9")
+def test_a_session_of_another_machine_counts_while_its_lock_file_is_fresh(run, capsys):
+    path = write_lock(run, os.getpid(), "cluster-9")
     found = listed(capsys)["walker"]
     assert found["status"] == "training"
     assert f"{os.getpid()} on cluster-9" in found["why"]
@@ -135,7 +135,7 @@ def test_a_session_of_another_machine_counts_as_long_as_it_is_heard_of(run, caps
     assert listed(capsys)["walker"]["status"] == "ready"
 
 
-def test_a_run_without_a_checkpoint_is_told_so(new_run, tmp_path, capsys):
+def test_a_run_without_a_checkpoint_is_empty(new_run, tmp_path, capsys):
     new_run(tmp_path / "runs/young", returns={}, rows=3)
     found = listed(capsys)["young"]
     assert (found["status"], found["done"]) == ("empty", 0)
@@ -276,7 +276,7 @@ def test_what_cannot_be_shown_is_refused_in_one_line(words, said, run, capsys):
     assert said in one_line(capsys)
 
 
-def test_without_a_folder_of_runs_the_first_step_is_told(capsys):
+def test_without_a_folder_of_runs_the_first_step_is_shown(capsys):
     assert main([]) == 2
     assert "python -m jaxrl_hw.train" in one_line(capsys)
 

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from jaxrl_hw.checkpointing import lock
-from jaxrl_hw.checkpointing.lock import Lock
+from jaxrl_hw.checkpointing.lock import STALE_S, Lock, age_s, read_lock, remove
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.errors import RunError, UserError
 from jaxrl_hw.train import main
@@ -29,15 +28,15 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def mine(path: Path) -> Iterator[Lock]:
+def lock(path: Path) -> Iterator[Lock]:
     """A lock that beats 20 times a second."""
     held = Lock(path, heartbeat_s=0.05)
     yield held
     held.release()
 
 
-def leave(path: Path, seen_s: float = 0.0, **changes: Any) -> None:
-    """A note that was last touched so many seconds ago."""
+def write_lock(path: Path, seen_s: float = 0.0, **changes: Any) -> None:
+    """A lock file that was last touched so many seconds ago."""
     path.write_text(json.dumps({**ELSEWHERE, **changes}))
     then = time.time() - seen_s
     os.utime(path, (then, then))
@@ -49,40 +48,38 @@ def dead_process() -> int:
     return process.pid
 
 
-def test_another_machines_fresh_note_is_respected_and_says_what_to_do(
-    path: Path, mine: Lock
-) -> None:
-    leave(path, seen_s=90)
+def test_a_fresh_lock_file_of_another_machine_is_respected(path: Path, lock: Lock) -> None:
+    write_lock(path, seen_s=90)
     with pytest.raises(UserError) as caught:
-        mine.acquire()
+        lock.acquire()
     text = str(caught.value)
-    for part in ("4711", "elsewhere", str(path.parent), f"{lock.STALE_S / 60:.0f} min", str(path)):
+    for part in ("4711", "elsewhere", str(path.parent), f"{STALE_S / 60:.0f} min", str(path)):
         assert part in text
     assert "\n" not in text
     assert json.loads(path.read_text()) == ELSEWHERE
     path.unlink()
-    assert mine.acquire() is None
+    assert lock.acquire() is None
 
 
-def test_another_machines_note_that_nobody_touches_is_taken_over(path: Path, mine: Lock) -> None:
-    leave(path, seen_s=lock.STALE_S - 30)
+def test_a_stale_lock_file_of_another_machine_is_taken_over(path: Path, lock: Lock) -> None:
+    write_lock(path, seen_s=STALE_S - 30)
     with pytest.raises(UserError):
-        mine.acquire()
-    leave(path, seen_s=lock.STALE_S + 5, num_envs=8)
-    assert mine.acquire() == {"num_envs": 8}
+        lock.acquire()
+    write_lock(path, seen_s=STALE_S + 5, num_envs=8)
+    assert lock.acquire() == {"num_envs": 8}
     assert json.loads(path.read_text())["pid"] == os.getpid()
 
 
-def test_a_dead_process_of_this_machine_does_not_keep_anybody_out(path: Path, mine: Lock) -> None:
+def test_a_dead_or_reused_process_of_this_machine_is_taken_over(path: Path, lock: Lock) -> None:
     host = platform.node()
-    leave(path, host=host, pid=dead_process(), first_iteration=3)
-    assert mine.acquire() == {"first_iteration": 3}
-    mine.release()
-    # its number is another process's by now: this one's, and that of the first on the machine
+    write_lock(path, host=host, pid=dead_process(), first_iteration=3)
+    assert lock.acquire() == {"first_iteration": 3}
+    lock.release()
+    # another process has its number by now: this one, and the first of the machine
     for pid in (os.getpid(), 1):
-        leave(path, host=host, pid=pid)
-        assert mine.acquire() == {}
-        mine.release()
+        write_lock(path, host=host, pid=pid)
+        assert lock.acquire() == {}
+        lock.release()
     assert not path.exists()
 
 
@@ -91,7 +88,7 @@ def test_the_same_process_cannot_train_twice_in_one_folder(tmp_path: Path) -> No
     first.claim()
     with pytest.raises(UserError, match=str(os.getpid())):
         second.claim()
-    second.release()  # it has nothing to let go
+    second.release()  # it holds nothing
     with pytest.raises(UserError):
         second.claim()
     first.release()
@@ -99,52 +96,52 @@ def test_the_same_process_cannot_train_twice_in_one_folder(tmp_path: Path) -> No
     second.release()
 
 
-def test_the_note_is_touched_as_long_as_it_is_held(path: Path, mine: Lock) -> None:
-    mine.acquire()
+def test_the_lock_file_is_touched_while_it_is_held(path: Path, lock: Lock) -> None:
+    lock.acquire()
     os.utime(path, (0, 0))
     end = time.monotonic() + 60
-    while lock.age_s(path) > 1000 and time.monotonic() < end:
+    while age_s(path) > 1000 and time.monotonic() < end:
         time.sleep(0.02)
-    assert lock.age_s(path) < 1000
-    mine.release()
+    assert age_s(path) < 1000
+    lock.release()
     assert not path.exists()
     time.sleep(0.15)
     assert not path.exists()
 
 
-def test_a_deleted_note_is_made_again(path: Path, mine: Lock) -> None:
-    mine.acquire()
-    mine.write({"num_envs": 4})
+def test_a_deleted_lock_file_is_restored(path: Path, lock: Lock) -> None:
+    lock.acquire()
+    lock.write({"num_envs": 4})
     path.unlink()
-    mine.check()
+    lock.check()
     assert json.loads(path.read_text())["num_envs"] == 4
 
 
-def test_who_has_lost_the_folder_is_told_and_leaves_it_alone(path: Path, mine: Lock) -> None:
-    mine.acquire()
-    leave(path)
+def test_a_process_that_has_lost_the_folder_leaves_it_alone(path: Path, lock: Lock) -> None:
+    lock.acquire()
+    write_lock(path)
     with pytest.raises(RunError, match="4711 on elsewhere"):
-        mine.write({"num_envs": 4})
-    assert mine.lost
-    assert not mine.held
-    mine.release()
+        lock.write({"num_envs": 4})
+    assert lock.lost
+    assert not lock.held
+    lock.release()
     assert json.loads(path.read_text()) == ELSEWHERE
 
 
-def test_a_note_that_changes_while_it_is_taken_away_stays(path: Path) -> None:
-    leave(path, pid=1)
-    found = lock.read_lock(path)
+def test_a_lock_file_that_changes_meanwhile_is_not_removed(path: Path) -> None:
+    write_lock(path, pid=1)
+    found = read_lock(path)
     assert found is not None
-    leave(path, pid=2)  # another process was faster
-    assert not lock.remove(path, found)
-    assert lock.read_lock(path) == {**ELSEWHERE, "pid": 2}
+    write_lock(path, pid=2)  # another process was faster
+    assert not remove(path, found)
+    assert read_lock(path) == {**ELSEWHERE, "pid": 2}
     assert [p.name for p in path.parent.iterdir()] == ["session.open"]
 
 
-def test_half_a_note_counts_as_that_of_a_killed_process(path: Path, mine: Lock) -> None:
+def test_half_a_lock_file_counts_as_that_of_a_killed_process(path: Path, lock: Lock) -> None:
     path.write_text('{"pid": 1')
     os.utime(path, (time.time() - 60,) * 2)
-    assert mine.acquire() == {}
+    assert lock.acquire() == {}
 
 
 RACE = """
@@ -169,13 +166,13 @@ sys.stdin.readline()
 
 @pytest.mark.slow
 def test_of_processes_started_in_the_same_instant_one_gets_the_folder(tmp_path: Path) -> None:
-    # half the folders are empty, half hold the note of a process that is gone
+    # half the folders are empty, half hold the lock file of a dead process
     names = [f"{i:02d}" for i in range(40)]
-    gone = dead_process()
+    dead = dead_process()
     for name in names:
         (tmp_path / name).mkdir()
         if int(name) % 2:
-            leave(tmp_path / name / "session.open", host=platform.node(), pid=gone)
+            write_lock(tmp_path / name / "session.open", host=platform.node(), pid=dead)
     command = [sys.executable, "-c", RACE, str(tmp_path)]
     pipe = subprocess.PIPE
     crowd = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(4)]
@@ -200,10 +197,10 @@ def test_of_processes_started_in_the_same_instant_one_gets_the_folder(tmp_path: 
 def test_the_command_is_refused_at_once_and_touches_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    leave(tmp_path / "session.open", seen_s=30)
+    write_lock(tmp_path / "session.open", seen_s=30)
     assert main(["--robot", "cartpole", "--num-envs", "8", "--run-dir", str(tmp_path)]) == 2
-    said = capsys.readouterr()
-    assert said.err.startswith("error: ")
-    assert "4711" in said.err
-    assert said.err.count("\n") == 1
+    err = capsys.readouterr().err
+    assert err.startswith("error: ")
+    assert "4711" in err
+    assert err.count("\n") == 1
     assert [p.name for p in tmp_path.iterdir()] == ["session.open"]

@@ -132,22 +132,22 @@ def test_half_a_line_stays_behind(run):
     assert contents(pack(run, force=True).path)[0]["metrics.jsonl"] == b""
 
 
-def test_an_open_session_is_a_line_of_the_history_and_its_note_stays_behind(run):
-    note = {"hardware": "Tesla T4", "num_envs": 16, "first_iteration": 16}
+def test_an_open_session_becomes_a_line_and_its_lock_file_is_not_packed(run):
+    record = {"hardware": "Tesla T4", "num_envs": 16, "first_iteration": 16}
     session = RunDir(run)
-    session.open_session(note)
+    session.open_session(record)
     files, _ = contents(pack(run).path)
     assert "session.open" not in files
     lines = [json.loads(line) for line in files["sessions.jsonl"].splitlines()]
     assert [line["ended"] for line in lines] == ["time limit", "packed"]
-    assert lines[1].items() >= {**note, "last_iteration": 20}.items()
+    assert lines[1].items() >= {**record, "last_iteration": 20}.items()
     assert not {"pid", "host", "process_started"} & set(lines[1])
-    # of a process that is no more
-    record = json.loads(session.session_open.read_text())
-    session.session_open.write_text(json.dumps({**record, "process_started": 1.0}))
+    # of a dead process
+    lock = json.loads(session.session_open.read_text())
+    session.session_open.write_text(json.dumps({**lock, "process_started": 1.0}))
     files, _ = contents(pack(run, force=True).path)
     assert json.loads(files["sessions.jsonl"].splitlines()[-1])["ended"] == "killed"
-    session.session_open.write_text(json.dumps(record))
+    session.session_open.write_text(json.dumps(lock))
     session.close_session({"ended": "goal"})
 
 

@@ -1,4 +1,4 @@
-"""A packed run comes back whole or not at all, and nothing in a zip is believed unchecked."""
+"""A packed run comes back whole or not at all; everything in a zip is checked."""
 
 from __future__ import annotations
 
