@@ -5,7 +5,7 @@
     pack DIR [--out FILE]    one zip: newest and best checkpoint, policy, settings, history
     unpack ZIP [--out DIR]   that zip as a run again, on this machine or another
 
-`list` may be left out. `list` and `show` take --json.
+`list` may be left out. `list` and `show` take --json. A run of a robot of your own needs --robot.
 """
 
 from __future__ import annotations

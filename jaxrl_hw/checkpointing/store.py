@@ -3,8 +3,8 @@
 Reads descriptions, never arrays; needs no JAX and no Orbax.
 
 Orbax's CheckpointManager is not used (tried with 0.12.8). It refuses to save a step that exists,
-even with `force`; it does not fall back to an older step where the newest is cut; it restores
-flipped bits without an error and counts a step without its metadata as the best; and each save
+even with `force`; where the newest step is cut it fails and does not fall back to an older one; it
+restores flipped bits without an error and lists a step whose metadata is missing; and each save
 waits for the one before. Its preservation policies know neither damaged checkpoints nor those that
 the mirror is copying. What would remain of it is the loop in `tidy`.
 """

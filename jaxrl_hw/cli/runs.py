@@ -50,7 +50,9 @@ def _subcommand(argv: list[str]) -> tuple[str, list[str]]:
 
 def _list(argv: list[str], about: str) -> None:
     parser = OneLineParser(prog=f"{_PROG} list", description=about)
-    parser.add_argument("folder", type=_path, nargs="?", default=Path("runs"), metavar="FOLDER")
+    parser.add_argument(
+        "folder", type=_path, nargs="?", default=Path("runs"), metavar="FOLDER", help="of runs"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     args = _parse_with_robot(parser, argv)
     runs = list_runs(args.folder, args.robot)

@@ -70,7 +70,7 @@ def _copy_from_mirror(
     """Replace damaged checkpoints by the mirror's whole ones."""
     with Checkpoints(mirror.checkpoints, warn=console.warning) as copies:
         copies.restore(form)  # read first: a copy that is damaged too must not replace anything
-        whole = [n for n in copies.iterations() if n not in copies.store.damaged]
+        whole = [one.iteration for one in copies.store.sound()]
     replace_damaged(mirror, checkpoints.store, whole)
     console.message(
         f"copied {len(whole)} checkpoints back from the mirror {mirror.path}, the newest of "
