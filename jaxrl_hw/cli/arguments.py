@@ -79,11 +79,6 @@ def add_source_arguments(parser: OneLineParser) -> None:
         metavar="zoo:NAME|FILE.npz",
         help="a policy of the package, or an exported one, in place of a run",
     )
-    parser.add_argument(
-        "--robot",
-        metavar="NAME",
-        help="checked against the policy's; names the module of a robot of your own",
-    )
 
 
 def check_source(args: argparse.Namespace) -> str:
@@ -98,8 +93,6 @@ def check_source(args: argparse.Namespace) -> str:
     if (args.run_dir is None) == (args.policy is None):
         got = "neither" if args.run_dir is None else "both"
         raise UserError(f"give one of --run-dir DIR and --policy zoo:NAME|FILE.npz, got {got}")
-    if args.robot is not None:
-        load_robot(args.robot)
     if args.policy is None:
         run_folder(args.run_dir)
         return str(args.run_dir)

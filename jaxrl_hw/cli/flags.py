@@ -79,8 +79,8 @@ def _base(argv: list[str], from_file: dict[str, Any]) -> Config:
         return like_origin(fresh, named("init-from", ""))
     # so that the same command continues the same run even where a preset has changed since
     config = config_from(saved, str(folder.config_json))
-    # engine and size are settled anew (the size to what it was, as long as that fits): the run may
-    # have moved to another machine
+    # the run may have moved to another machine: planning chooses the engine, and keeps the size as
+    # long as it fits
     again = replace(config, time_limit="", resume="auto", override_config=False)
     return replace(again, physics="auto", num_envs="auto", run_dir=start.run_dir)
 
@@ -117,7 +117,8 @@ def _tyro(argv: list[str], base: Config, prog: str, about: str) -> Config:
     for word in argv:
         name = word.split("=")[0]
         if name.startswith("--") and name not in known:
-            if hint := migrations.successor(name[2:].replace("-", "_"), as_flag=True):
+            key = re.sub(r"(^|\.)no_", r"\1", name[2:].replace("-", "_"))
+            if hint := migrations.successor(key, as_flag=True):
                 raise UserError(f'unknown flag "{name}"{hint}')
             raise unknown_flag(name, known)
     asked: dict[str, Any] = {

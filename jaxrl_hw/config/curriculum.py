@@ -13,7 +13,7 @@ from jaxrl_hw.config.fields import Setting, flatten, settings_of
 from jaxrl_hw.config.units import format_count, parse_count
 from jaxrl_hw.errors import UserError, suggest
 
-FORM = 'a stage is written "4.9M: joystick.zero-command=0.25 joystick.reward.fall=-5"'
+_FORM = 'a stage is written "4.9M: joystick.zero-command=0.25 joystick.reward.fall=-5"'
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,9 @@ class Stage:
     """Values by dotted key, such as {"joystick.reward.fall": -5.0}; may be nested."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "settings", flatten(self.settings))
+        flat = flatten(self.settings)
+        plain = {key: tuple(v) if isinstance(v, list) else v for key, v in flat.items()}
+        object.__setattr__(self, "settings", plain)
 
     def __hash__(self) -> int:
         return hash((self.env_steps, json.dumps(self.settings, sort_keys=True)))
@@ -89,7 +91,7 @@ def _parse(text: str, source: str) -> tuple[Any, Any]:
     begin, _, rest = text.partition(":")
     pairs = [word.partition("=") for word in rest.split()]
     if not pairs or not all(key and equals and value for key, equals, value in pairs):
-        raise UserError(f'{source}: {FORM}, got "{text}"')
+        raise UserError(f'{source}: {_FORM}, got "{text}"')
     return begin, {key.replace("-", "_"): _value(value) for key, _, value in pairs}
 
 

@@ -15,7 +15,7 @@ class Setting(NamedTuple):
 
     key: str  # dotted, such as "ppo.gamma"
     hint: Any  # its type
-    about: Mapping[str, Any]  # what `jaxrl_hw.types.setting` notes: unit, bounds, resume, stage
+    about: Mapping[str, Any]  # of `jaxrl_hw.types.setting`: unit, bounds, resume, stage
 
     @property
     def choices(self) -> tuple[str, ...]:

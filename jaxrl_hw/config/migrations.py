@@ -31,7 +31,8 @@ BEFORE = {
 }
 """What held before there was a setting for it, whatever a preset says today."""
 RETIRED = {"joystick.ease_in": 0, "joystick.ease_from": None, "joystick.pause_clock": False}
-"""Settings that are gone, each with the value that did nothing; None: nothing by themselves."""
+"""Settings without a successor, each with the value that had no effect; None: it never had one of
+its own."""
 
 _LATER = {
     "joystick.zero_command": 0.25,
@@ -94,7 +95,7 @@ def as_now(saved: Mapping[str, Any], env_steps_at: EnvSteps | None = None) -> di
 
 
 def lost(saved: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Settings that were in effect and are gone, each with its value."""
+    """Settings that had an effect and have no successor, each with its value."""
     found = []
     for key, idle in RETIRED.items():
         for group, name in _placed(key, saved):

@@ -66,6 +66,7 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
         (["--early-stop", "min-delta=1"], ["--early-stop", "patience"]),
         (["--early-stop", "patience=0"], ["patience", "1"]),
         (["--early-stop", "patience=9,min-delta=nan"], ["min-delta", "nan"]),
+        (["--ppo.no-guide"], ['"--ppo.no-guide"', '"--ppo.motion-prior"']),
         (["--ppo.guide", "True"], ['"--ppo.guide"', '"--ppo.motion-prior"']),
         (["--joystick.standing-clock=0"], ['"--joystick.standing-phase"']),
         (["--joystick.last.fall", "-9"], ['"--joystick.last.fall"', '"--curriculum"']),
@@ -194,3 +195,19 @@ def test_the_folder_of_a_run_is_named_after_it(monkeypatch: Any, tmp_path: Path)
     assert run_folder(config) == Path("runs/cartpole-cartpole-ppo-4")
     config = parse(["--robot", "go1"])
     assert run_folder(config) == Path("runs/go1-joystick-ppo-0")
+
+
+def test_help_tells_choices_units_and_bounds(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        parse(["--robot", "g1_12dof", "--help"])
+    assert stop.value.code == 0
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    for words in (
+        "--preset {fast,optimized,best}",
+        "--physics {auto,mjx,native}",
+        "Time limit of an episode (a truncation). [s, >= 0.1] (default: 20.0)",
+        "[m/s] (default: -1.2 1.2)",
+        "--ppo.motion-prior, --ppo.no-motion-prior",
+        "'4.9152M: joystick.zero-command=0.25",
+    ):
+        assert words in shown, words

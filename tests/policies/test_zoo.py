@@ -139,3 +139,12 @@ def test_bad_input_is_one_line(make_zoo, cartpole_run, tmp_path, capsys):
         assert offending in error
         assert error.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_the_commands_of_the_zoo_can_be_given(tmp_path):
+    """Those of a policy that started from a file of its author's, without it."""
+    for name in zoo.names():
+        for line in zoo.entry(name).origin["commands"]:
+            words = shlex.split(line.replace("--init-from policy.npz ", ""))
+            config = flags.parse([*words[3:], "--run-dir", str(tmp_path / "run")])
+            assert config.robot == name

@@ -15,7 +15,7 @@ _STAGES = (
             "joystick.reward.fall": -5.0,
         },
     },
-    # it stands: now it is to survive anything, and to be exact
+    # it stands by now: next it has to withstand pushes, and to be exact
     {
         "env_steps": 11_059_200,
         "settings": {
@@ -58,7 +58,7 @@ PRESETS = {
         "joystick.standing_phase": 0.25,  # at 1 it steps in place
         "joystick.noise": 0.2,  # with more it cannot tell how fast its base moves
         "joystick.torso_offset": 0.01,
-        # after a push the penalties cost whatever it does: not falling has to pay more than they
+        # after a push every action costs penalties: staying up has to be worth more
         "joystick.reward.velocity": 1.5,
         "joystick.reward.velocity_fine": 1.5,
         "joystick.reward.velocity_error": -1.0,
