@@ -6,6 +6,8 @@ import ast
 import contextlib
 import io
 import re
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -56,7 +58,14 @@ def known_flags(robot: str = "g1") -> frozenset[str]:
     commands += [("runs", name) for name in ("list", "show", "pack", "unpack")]
     scripts = [*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "scripts").glob("*.py")]
     flags = {flag for path in scripts for flag in script_flags(path)}
-    return frozenset(flags.union(*(flags_of(*words) for words in commands)))
+    return frozenset(flags.union(example_flags(), *(flags_of(*words) for words in commands)))
+
+
+def example_flags() -> set[str]:
+    """The flags of the example's robot; in a process of its own, which alone registers it."""
+    words = [sys.executable, "-m", "jaxrl_hw.plan", "--robot", "examples.own_robot", "--help"]
+    shown = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return set(FLAG.findall(shown))
 
 
 def script_flags(path: Path) -> list[str]:
