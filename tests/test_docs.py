@@ -112,6 +112,14 @@ def test_commands_and_their_flags_exist(page):
         assert not unknown, (name, subcommand, unknown)
 
 
+@pytest.mark.parametrize("command", ["train", "play", "evaluate", "export"])
+def test_the_command_line_page_names_every_flag_without_a_group(command):
+    named = set(FLAG.findall((ROOT / "docs" / "cli.md").read_text()))
+    flags = {flag for flag in flags_of(command) if "." not in flag}
+    unnamed = {f for f in flags if not {f, f"--no-{f[2:]}", f.replace("--no-", "--")} & named}
+    assert not unnamed
+
+
 @every_page
 def test_every_flag_on_a_page_is_known(page):
     known = known_flags() | OF_OTHERS
