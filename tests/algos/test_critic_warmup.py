@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 
 from jaxrl_hw.algos.critic_warmup import freeze_policy
 
@@ -32,6 +33,7 @@ def changes_of(adam: optax.GradientTransformation, steps: int) -> Weights:
     return jax.lax.scan(step, adam.init(weights), keys)[1]
 
 
+@pytest.mark.slow
 def test_the_policy_waits_and_then_moves_as_if_it_had_not() -> None:
     free = changes_of(optax.adam(RATE), WAITS + 20)
     held = changes_of(freeze_policy(optax.adam(RATE), WAITS), WAITS + 20)

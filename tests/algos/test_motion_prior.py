@@ -27,6 +27,7 @@ def swing(key: jax.Array) -> tuple[jax.Array, jax.Array]:
     return seen, 2.0 * jnp.maximum(lifts, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guided", [True, False])
 def test_a_policy_starts_with_the_motion_of_its_prior(guided: bool) -> None:
     net = NetConfig(policy=(64, 32), value=(16,))
@@ -39,6 +40,7 @@ def test_a_policy_starts_with_the_motion_of_its_prior(guided: bool) -> None:
     assert (explained > 0.9) is guided
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_start() -> None:
     spec = EnvSpec(OBS, OBS, ACTIONS, None, lambda: swing)
     algorithm = ppo.make(PPOConfig(), NetConfig((16,), (16,)), spec)
@@ -47,6 +49,7 @@ def test_the_same_seed_gives_the_same_start() -> None:
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_a_walking_robot_has_a_prior_and_the_setting_turns_it_off() -> None:
     from dataclasses import replace
 

@@ -100,6 +100,7 @@ def test_an_entry_that_never_varies_is_centred_and_not_blown_up() -> None:
     np.testing.assert_allclose(got, [[0.0], [1.0]], atol=1e-3)  # at most 100 times its deviation
 
 
+@pytest.mark.slow
 def test_a_network_has_the_layers_it_was_told() -> None:
     net = MLP((6, 5), 2)
     params = net.init(jax.random.key(0), jnp.zeros(4))

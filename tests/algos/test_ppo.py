@@ -79,6 +79,7 @@ def distance(a: Any, b: Any) -> float:
     return float(optax.global_norm(jax.tree.map(jnp.subtract, a, b)))
 
 
+@pytest.mark.slow
 def test_ratios_start_at_exactly_one() -> None:
     # with other statistics in the update than in act() this would not hold
     metrics, before, after = updated(make(), updates=3)
@@ -89,6 +90,7 @@ def test_ratios_start_at_exactly_one() -> None:
     assert distance(after.params, before.params) > 1e-3
 
 
+@pytest.mark.slow
 def test_ratios_move_in_later_minibatches_and_a_fixed_rate_stays() -> None:
     metrics, _, _ = updated(make(minibatches=4, learning_rate=0.03, clip=0.01))
     assert metrics["clip_fraction"] > 0.1
@@ -110,6 +112,7 @@ def test_the_first_action_noise_is_the_configured_one() -> None:
 ADAPTIVE = {"lr_schedule": "adaptive", "learning_rate": 1e-2, "lr_max": 1.0, "lr_min": 8e-3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lr_max", "updates", "wanted"),
     [(1.0, 1, 1.2e-2), (1.0, 3, 1.2**3 * 1e-2), (1.3e-2, 3, 1.3e-2)],
@@ -122,6 +125,7 @@ def test_the_rate_rises_once_an_update_where_the_policy_hardly_moves(
     assert float(metrics["lr"]) == pytest.approx(wanted, rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("updates", "wanted"), [(1, 1e-2 / 1.2), (3, 8e-3)])
 def test_the_rate_falls_once_an_update_where_the_policy_moves_far(
     updates: int, wanted: float
@@ -130,6 +134,7 @@ def test_the_rate_falls_once_an_update_where_the_policy_moves_far(
     assert float(metrics["lr"]) == pytest.approx(wanted, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_between_half_and_twice_the_desired_divergence_the_rate_stays() -> None:
     metrics, _, _ = updated(make(learning_rate=1e-2, minibatches=2))
     kl = float(metrics["kl"])  # of the only, and so the last, epoch
@@ -137,6 +142,7 @@ def test_between_half_and_twice_the_desired_divergence_the_rate_stays() -> None:
     assert float(metrics["lr"]) == pytest.approx(1e-2, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_annealing_lowers_the_bounds_of_noise_and_rate_and_then_holds_them() -> None:
     settings = {"anneal": 4, "end_std": 0.05, "learning_rate": 1e-3, "epochs": 2, "minibatches": 2}
     stds, rates = [], []
@@ -154,6 +160,7 @@ def test_annealing_lowers_the_bounds_of_noise_and_rate_and_then_holds_them() -> 
     assert float(free["lr"]) == pytest.approx(1e-3)
 
 
+@pytest.mark.slow
 def test_gradients_are_scaled_down_to_the_largest_norm_allowed() -> None:
     for limit in (1e-3, 1.0):
         metrics, _, after = updated(make(max_grad_norm=limit) if limit < 1 else make())
@@ -164,6 +171,7 @@ def test_gradients_are_scaled_down_to_the_largest_norm_allowed() -> None:
         assert used == pytest.approx(min(limit, float(metrics["grad_norm"])), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_clipped_value_moves_little_in_one_update() -> None:
     moved = {}
     for clip in (0.0, 0.05):
@@ -202,6 +210,7 @@ def unevenness(algorithm: Algorithm, learner: Learner) -> float:
     return float(jnp.sqrt(((there - TURN(algorithm.policy(learner, obs))) ** 2).mean()))
 
 
+@pytest.mark.slow
 def test_the_mirror_loss_makes_the_policy_even() -> None:
     left = {}
     for mode in ("loss", "none"):
@@ -225,6 +234,7 @@ def test_without_a_symmetry_the_robot_has_no_mirror_loss() -> None:
     assert names[False] - names[True] == {"loss/symmetry"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["augment", "none"])
 def test_with_augmentation_a_batch_teaches_what_its_mirror_image_teaches(mode: str) -> None:
     algorithm = make(MIRROR, symmetry=mode, learning_rate=1e-2)
@@ -249,6 +259,7 @@ def test_with_augmentation_a_batch_teaches_what_its_mirror_image_teaches(mode: s
         assert apart > 0.3 * moved
 
 
+@pytest.mark.slow
 def test_ratios_of_mirrored_samples_start_at_one_also_for_an_uneven_policy() -> None:
     algorithm = make(MIRROR, symmetry="augment")
     learner = algorithm.init(jax.random.key(0))
@@ -266,6 +277,7 @@ def test_a_mirror_map_applied_twice_changes_nothing() -> None:
     np.testing.assert_array_equal(SWAP(SWAP(x)), x)
 
 
+@pytest.mark.slow
 def test_bfloat16_networks_learn_in_float32_parameters() -> None:
     metrics, before, after = updated(make(precision="bfloat16"))
     assert {leaf.dtype.name for leaf in jax.tree.leaves(after.params)} == {"float32"}

@@ -131,11 +131,13 @@ def means(state: TrainState, *seen: float) -> np.ndarray:
     return np.asarray(learner().policy(state.learner, jnp.asarray(seen)[:, None]))[:, 0]
 
 
+@pytest.mark.slow
 def test_a_constant_reward_is_the_value_of_a_one_step_episode() -> None:
     env = probe(zeros, lambda seen, steps, action: Step(seen, jnp.ones(N), ALWAYS, NEVER))
     np.testing.assert_allclose(values(train(env, 30), 0.0), [1.0], atol=0.05)
 
 
+@pytest.mark.slow
 def test_the_value_depends_on_what_is_seen() -> None:
     env = probe(signs, lambda seen, steps, action: Step(seen, 2.0 * seen, ALWAYS, NEVER))
     np.testing.assert_allclose(values(train(env, 40), -1.0, 1.0), [-2.0, 2.0], atol=0.1)
@@ -156,6 +158,7 @@ def test_the_policy_finds_the_action_that_pays() -> None:
     np.testing.assert_allclose(means(train(env, 60), 0.0), [0.7], atol=0.1)
 
 
+@pytest.mark.slow
 def test_the_policy_acts_on_what_it_sees() -> None:
     env = probe(
         signs, lambda seen, steps, action: Step(seen, -((action - 0.7 * seen) ** 2), ALWAYS, NEVER)
@@ -163,6 +166,7 @@ def test_the_policy_acts_on_what_it_sees() -> None:
     np.testing.assert_allclose(means(train(env, 60), -1.0, 1.0), [-0.7, 0.7], atol=0.15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["truncated", "terminated"])
 def test_a_time_limit_keeps_the_future_and_a_termination_does_not(ending: str) -> None:
     def move(seen: Array, steps: Array, action: Array) -> Step:

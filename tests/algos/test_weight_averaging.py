@@ -81,6 +81,7 @@ def taught(part: float, updates: int = 3) -> tuple[Any, Any]:
     return algorithm, learner
 
 
+@pytest.mark.slow
 def test_experience_is_collected_with_the_weights_as_they_are() -> None:
     obs = jnp.linspace(-1.0, 1.0, 4 * OBS).reshape(4, OBS)
     both = {part: taught(part) for part in (0.0, 0.9)}
@@ -93,6 +94,7 @@ def test_experience_is_collected_with_the_weights_as_they_are() -> None:
     assert float(jnp.abs(shown[0.9] - acted[0.9]).max()) > 1e-3
 
 
+@pytest.mark.slow
 def test_a_run_continues_exports_and_hands_over_its_mean(train_run: Any, tmp_path: Path) -> None:
     base = preset_config("cartpole").ppo
     changes = {"ppo": replace(base, unroll=8, epochs=2, minibatches=1, weight_averaging=0.8)}

@@ -31,6 +31,7 @@ def see(task: Task, cart: float, angle: float, speed: float, spin: float, action
     return task.outcome(task.params, *args, jax.random.key(1))
 
 
+@pytest.mark.slow
 def test_it_sees_cart_angle_and_speeds(task: Task) -> None:
     obs = see(task, 0.4, 2.0, -1.0, 3.0, 0.0).obs
     wanted = [0.4, math.cos(2.0), math.sin(2.0), -0.5, 0.6]

@@ -69,6 +69,7 @@ def same_bits(a: list[np.ndarray], b: list[np.ndarray]) -> bool:
 PUSH = jnp.full((N, 1), 0.7)
 
 
+@pytest.mark.slow
 def test_a_time_limit_truncates_and_shows_the_true_final_observation(short: Env, long: Env) -> None:
     ended, cut = short.step(start(short, 4), PUSH, KEY)  # the fifth step of five
     going, on = long.step(start(long, 4), PUSH, KEY)
@@ -115,6 +116,7 @@ def fallen(state: Any, i: int) -> Any:
     return state._replace(physics=state.physics._replace(qpos=low))
 
 
+@pytest.mark.slow
 def test_a_fall_terminates_one_robot_and_leaves_the_others_alone(legs: Env) -> None:
     upright, action = start(legs), jnp.zeros((N, 12))
     one, moved = legs.step(fallen(upright, 2), action, KEY)
@@ -179,6 +181,7 @@ def gather(env: Env, unroll: int) -> Any:
     return jax.jit(lambda state, key: collect(env, algorithm, NOBODY, state, key))
 
 
+@pytest.mark.slow
 def test_a_batch_is_time_first_and_each_step_follows_the_one_before(long: Env) -> None:
     rollout = init_rollout(long, KEY)
     rollout = rollout._replace(envs=start(long))
@@ -193,6 +196,7 @@ def test_a_batch_is_time_first_and_each_step_follows_the_one_before(long: Env) -
     np.testing.assert_array_equal(after.envs.steps, 6)
 
 
+@pytest.mark.slow
 def test_episode_means_are_those_of_the_episodes_that_ended(short: Env) -> None:
     rollout = init_rollout(short, KEY)
     assert np.isnan(rollout.episode_return)
@@ -224,6 +228,7 @@ def test_episode_means_are_those_of_the_episodes_that_ended(short: Env) -> None:
     assert float(later.episode_return) == float(metrics["episode_return"])
 
 
+@pytest.mark.slow
 def test_means_are_not_a_number_before_the_first_end_and_kept_where_none_ended(long: Env) -> None:
     rollout, step = init_rollout(long, KEY), gather(long, 6)
 
@@ -243,6 +248,7 @@ def test_means_are_not_a_number_before_the_first_end_and_kept_where_none_ended(l
     assert float(kept["episode_length"]) == 8.0
 
 
+@pytest.mark.slow
 def test_reward_terms_are_reported_and_add_up(long: Env) -> None:
     _, batch, metrics = gather(long, 6)(init_rollout(long, KEY), KEY)
     terms = [v for k, v in metrics.items() if k.startswith("reward/") and k != "reward/total"]
@@ -251,6 +257,7 @@ def test_reward_terms_are_reported_and_add_up(long: Env) -> None:
     assert float(metrics["reward/total"]) == pytest.approx(float(batch.reward.mean()), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_diverged_environments_are_counted_in_the_metrics(long: Env) -> None:
     rollout = init_rollout(long, KEY)
     qpos = rollout.envs.physics.qpos.at[1:3, 0].set(jnp.nan)

@@ -180,6 +180,7 @@ def test_the_critic_sees_the_policys_entries_and_what_only_a_simulator_knows() -
     np.testing.assert_allclose(obs.critic[47:], wanted, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_noise_is_bounded_and_spares_what_is_known_exactly() -> None:
     noisy, calm = stage(config=replace(CALM, noise=1.0)), stage()
     # what unitree_rl_gym adds: 0.2 rad/s, 0.05, 0.01 rad, 1.5 rad/s, each times its scale
@@ -229,6 +230,7 @@ def test_commands_are_drawn_in_their_ranges_and_some_say_stand_still() -> None:
     assert left.max() - left.min() > 250
 
 
+@pytest.mark.slow
 def test_no_command_is_drawn_between_standing_and_walking() -> None:
     """A robot that is to be told slower speeds alone still gets them."""
     for top, slowest in [(1.0, 0.2), (0.1, 0.2 * 0.1 * math.sqrt(3))]:
@@ -248,6 +250,7 @@ def test_a_command_stays_until_its_time_has_come() -> None:
     np.testing.assert_array_equal(task.command_left, 1)
 
 
+@pytest.mark.slow
 def test_pushes_change_the_horizontal_velocity_by_no_more_than_their_speed() -> None:
     at = stage(config=replace(CALM, push_speed=0.8))
     pushed = np.asarray(many_outcomes(at, 1024, push_left=jnp.int32(1)).physics.qvel)
@@ -266,6 +269,7 @@ def test_no_push_speed_means_no_pushes() -> None:
     )
 
 
+@pytest.mark.slow
 def test_randomized_values_stay_in_their_ranges_and_fill_them() -> None:
     at = stage(config=JoystickConfig())
     model, c = at.model, at.config
@@ -378,6 +382,7 @@ def test_a_standing_robot_that_a_push_has_set_off_is_paid_for_stepping(
     assert less == steps, "both feet are down"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pitch_rate", "steps"), [(0.2, False), (0.8, True), (-0.8, True)])
 def test_a_standing_robot_that_sees_all_of_the_clock_is_paid_for_stepping(
     pitch_rate: float, steps: bool
@@ -418,6 +423,7 @@ def mirrored(at: Stage, state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {"qpos": qpos, "qvel": qvel, "action": sign * state["action"][perm]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("robot", LEGGED)
 def test_a_mirrored_robot_sees_the_mirrored_observation_and_earns_the_same(robot: str) -> None:
     at = stage(robot)
@@ -459,6 +465,7 @@ def test_a_mirrored_action_gives_the_mirrored_targets(robot: str) -> None:
     np.testing.assert_allclose(turned, sign * ctrl[perm], atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("robot", "sizes"), [("g1", (98, 107, 29)), ("go1", (47, 60, 12))])
 def test_other_robots_step_and_stay_finite(robot: str, sizes: tuple[int, int, int]) -> None:
     config = replace(preset_config(robot), physics="native", num_envs=4)

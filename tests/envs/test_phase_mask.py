@@ -10,9 +10,9 @@ import mujoco
 import numpy as np
 import pytest
 
-from jaxrl_hw.config.curriculum import stage_settings
 from jaxrl_hw.config.factory import make_algorithm, make_env
 from jaxrl_hw.config.presets import preset_config
+from jaxrl_hw.config.resolve import stage_settings
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.physics.model import compile_model
 from jaxrl_hw.envs.robots import get_robot
@@ -74,11 +74,13 @@ def clocks() -> dict[float, np.ndarray]:
     return seen
 
 
+@pytest.mark.slow
 def test_a_robot_told_to_stand_sees_a_part_of_the_clock(clocks: dict[float, np.ndarray]) -> None:
     np.testing.assert_allclose(clocks[0.0], SIZE, rtol=1e-5)
     np.testing.assert_allclose(clocks[FASTEST][:3], SIZE, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_push_from_any_side_brings_the_clock_back(clocks: dict[float, np.ndarray]) -> None:
     np.testing.assert_allclose(clocks[FASTEST][3:], 1.0, rtol=1e-5)
 
@@ -120,6 +122,7 @@ def test_a_runs_policy_and_its_file_have_the_mask_of_its_stage() -> None:
     assert off[1] > 1e-4
 
 
+@pytest.mark.slow
 def test_a_policy_acts_on_masked_observations_and_its_batch_keeps_them_whole() -> None:
     still = JoystickConfig(noise=0.0, push_speed=0.0, zero_command=1.0, standing_phase=SIZE)
     base = Config(robot="g1_12dof", physics="native", num_envs=4, joystick=still)

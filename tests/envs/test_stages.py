@@ -83,6 +83,7 @@ def robots() -> Robots:
     return Robots()
 
 
+@pytest.mark.slow
 def test_rewards_weigh_as_asked_from_that_env_step_on(robots: Robots) -> None:
     _, before = robots.step(TURN - 1)
     _, after = robots.step(TURN)

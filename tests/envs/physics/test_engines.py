@@ -104,6 +104,7 @@ def parting(native: Any, mjx_step: Any, amplitude: float, seed: int = 0) -> Part
     return Parting(*np.moveaxis(single, 0, 1), gap(a.qpos, b.qpos), gap(a.qvel, b.qvel), loaded)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("amplitude", [0.03, 0.1])
 def test_a_legged_robot_moves_alike_on_both_engines(compiled: Any, amplitude: float) -> None:
     # masses, torso offsets, joint and floor frictions differ from environment to environment

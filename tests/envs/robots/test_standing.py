@@ -49,6 +49,7 @@ def test_home_stands_for_a_second_in_mujoco(engines):
     check_stands(model.keyframe("home").qpos, data.qpos, data.sensordata, model)
 
 
+@pytest.mark.slow
 def test_home_stands_for_a_second_in_mjx(engines):
     model, mjx_run = engines
     data = mjx_run(at_home(model), round(1.0 / model.opt.timestep))
@@ -58,6 +59,7 @@ def test_home_stands_for_a_second_in_mjx(engines):
     )
 
 
+@pytest.mark.slow
 def test_mjx_agrees_with_mujoco_on_sensors_and_motion(engines):
     """One step from a moving state with some feet in the floor."""
     model, mjx_run = engines
