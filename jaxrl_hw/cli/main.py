@@ -24,22 +24,17 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that the first word names; returns its exit code, 2 for an unknown name."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    if not words or words[0] in ("-h", "--help"):
-        print(_help())
-        return DONE
-    name, *rest = words
-    if name == "--version":
-        print(jaxrl_hw.__version__)
-        return DONE
-    return run_command(lambda: _run(name, rest))
+    return run_command(lambda: _run(list(sys.argv[1:] if argv is None else argv)))
 
 
-def _run(name: str, argv: list[str]) -> int:
+def _run(argv: list[str]) -> int:
+    name, *rest = argv or ["--help"]
+    if name in ("-h", "--help", "--version"):
+        print(jaxrl_hw.__version__ if name == "--version" else _help())
+        return DONE
     if name not in COMMANDS:
         raise unknown("command", name, COMMANDS)
-    module = importlib.import_module(f"jaxrl_hw.{name}")
-    code: int = module.main(argv)
+    code: int = importlib.import_module(f"jaxrl_hw.{name}").main(rest)
     return code
 
 
