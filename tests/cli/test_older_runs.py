@@ -44,12 +44,14 @@ def told(folder: Path, *more: str) -> list[str]:
     return ["--robot", "cartpole", "--run-dir", str(folder), "--iterations", "3", *more]
 
 
+@pytest.mark.slow
 def test_a_setting_that_did_nothing_is_forgotten(older: Path) -> None:
     assert config_in(older)["joystick"]["ease_in"] == 0
     assert main(told(older)) == 0
     assert not {"ease_in", "ease_from"} & set(config_in(older)["joystick"])
 
 
+@pytest.mark.slow
 def test_a_setting_that_was_at_work_is_not_left_out_in_silence(
     older: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -93,6 +95,7 @@ FINISH = LAST | {
 }
 
 
+@pytest.mark.slow
 def test_a_run_from_before_a_setting_goes_on_as_it_was(tmp_path: Path) -> None:
     """Its bodies collided and its policy saw the phase, whatever the preset has come to be."""
     now = preset_config("g1_12dof")
@@ -143,6 +146,7 @@ def test_a_stage_that_never_began_is_none() -> None:
     assert stage["settings"]["joystick.reward.landing"] == -5.0, "the last one comes on its own"
 
 
+@pytest.mark.slow
 def test_the_command_line_continues_a_run_with_old_names(older: Path) -> None:
     """Its ppo.guide is today's ppo.motion_prior."""
     assert config_in(older)["ppo"]["guide"]

@@ -83,6 +83,7 @@ def test_a_foot_stands_first_and_then_swings_along_half_a_sine() -> None:
     assert (height == 0.0).all()
 
 
+@pytest.mark.slow
 def test_the_guide_steps_in_place_where_it_is_to_move_and_stands_where_it_is_not() -> None:
     robot, model, body = standing("g1_12dof")
 

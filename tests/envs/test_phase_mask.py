@@ -99,6 +99,7 @@ def test_a_robot_whose_phase_is_never_scaled_has_no_mask() -> None:
     assert make_env(Config(robot="go1", physics="native", num_envs=1)).phase_mask(None) is None
 
 
+@pytest.mark.slow
 def test_a_runs_policy_and_its_file_have_the_mask_of_its_stage() -> None:
     """Fast feet bring the phase back from a stage on: in the run's policy and the exported."""
     config = replace(preset_config("g1_12dof"), physics="native", num_envs=1)
