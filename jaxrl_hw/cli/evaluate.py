@@ -25,13 +25,7 @@ from jaxrl_hw.errors import UserError
 from jaxrl_hw.evaluation.evaluate import SUITES, Evaluation, evaluate
 from jaxrl_hw.loggers.terminal import can_redraw, make_console
 
-_UNITS = {
-    "velocity_error": " m/s",
-    "yaw_error": " rad/s",
-    "power": " W",
-    "drift": " m",
-    "lift": " m",
-}
+_UNITS = {"velocity_error": "m/s", "yaw_error": "rad/s", "power": "W", "drift": "m", "lift": "m"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,26 +57,12 @@ def _evaluate(args: Namespace) -> int:
 def _parse(argv: Sequence[str]) -> Namespace:
     parser = OneLineParser(prog="python -m jaxrl_hw.evaluate", description=__doc__)
     add_run_arguments(parser, seconds=10.0)
-    parser.add_argument(
-        "--push",
-        type=number,
-        default=0.0,
-        metavar="SPEED",
-        help="m/s: push the robot every 2.5 s in a random direction",
-    )
-    parser.add_argument(
-        "--suite",
-        default="commands",
-        metavar="|".join(SUITES),
-        help="robust: also with pushes, other floors and loads, late actions, noise",
-    )
-    parser.add_argument(
-        "--json",
-        nargs="?",
-        const="-",
-        metavar="FILE",
-        help="print JSON in place of the table; with FILE, print the table and write JSON there",
-    )
+    about = "m/s: push the robot every 2.5 s in a random direction"
+    parser.add_argument("--push", type=number, default=0.0, metavar="SPEED", help=about)
+    about = "robust: also with pushes, other floors and loads, late actions, noise"
+    parser.add_argument("--suite", default="commands", metavar="|".join(SUITES), help=about)
+    about = "print JSON in place of the table; with FILE, print the table and write JSON there"
+    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help=about)
     args = parser.parse(argv)
     check_source(args)
     return args
@@ -97,7 +77,8 @@ def table(found: Evaluation) -> Table:
     first = "command (m/s, m/s, rad/s)" if walking else "start"
     shown.add_column(first, justify="right", no_wrap=True)
     for name in found.mean:
-        shown.add_column(name.replace("_", " ") + _UNITS.get(name, ""), justify="right")
+        title = f"{name.replace('_', ' ')} {_UNITS.get(name, '')}".strip()
+        shown.add_column(title, justify="right")
     for i, row in enumerate(found.rows):
         last = i == len(found.rows) - 1
         name = " ".join(f"{x:5.2f}" for x in row["command"]) if walking else str(i + 1)
