@@ -69,21 +69,15 @@ def _parse(argv: Sequence[str]) -> Namespace:
 
 
 def table(found: Evaluation) -> Table:
-    """The figures as a rich table: a row per command, and the mean."""
+    """The figures as a rich table: a row per command (or start), and the mean."""
     world = f"push {found.push:g} m/s every 2.5 s" if found.push else "no noise, no pushes"
     title = f"{found.robot}, iteration {found.iteration:,}: {found.seconds:g} s, {world}"
-    shown = Table(title=title, title_justify="left", title_style="bold")
-    walking = found.task == "joystick"
-    first = "command (m/s, m/s, rad/s)" if walking else "start"
-    shown.add_column(first, justify="right", no_wrap=True)
-    for name in found.mean:
-        title = f"{name.replace('_', ' ')} {_UNITS.get(name, '')}".strip()
-        shown.add_column(title, justify="right")
-    for i, row in enumerate(found.rows):
-        last = i == len(found.rows) - 1
-        name = " ".join(f"{x:5.2f}" for x in row["command"]) if walking else str(i + 1)
+    first = "command (m/s, m/s, rad/s)" if found.task == "joystick" else "start"
+    shown = _empty_table(title, first, list(found.mean))
+    for i, row in enumerate(found.rows, 1):
+        name = " ".join(f"{x:5.2f}" for x in row["command"]) if "command" in row else str(i)
         cells = (_cell(k, row[k]) if k in row else "" for k in found.mean)
-        shown.add_row(name, *cells, end_section=last)
+        shown.add_row(name, *cells, end_section=i == len(found.rows))
     shown.add_row("mean", *(_cell(k, v) for k, v in found.mean.items()), style="bold")
     return shown
 
@@ -91,15 +85,21 @@ def table(found: Evaluation) -> Table:
 def suite_table(found: Evaluation) -> Table:
     """The robust suite as a rich table: a row per case."""
     title = f"{found.robot}: ten commands in harder worlds, pushes every 2.5 s"
-    shown = Table(title=title, title_justify="left", title_style="bold")
-    shown.add_column("case", no_wrap=True)
-    for name in ("velocity error m/s", "yaw error rad/s", "fell", "power W"):
-        shown.add_column(name, justify="right")
+    names = ["velocity_error", "yaw_error", "power"]
+    shown = _empty_table(title, "case", [*names, "fell"])
     for row in found.cases:
         fell = f"{row['falls']} of {row['trials']}"
-        errors = (f"{row['velocity_error']:.3f}", f"{row['yaw_error']:.3f}")
-        shown.add_row(row["name"], *errors, fell, f"{row['power']:.1f}")
+        shown.add_row(row["name"], *(_cell(name, row[name]) for name in names), fell)
     return shown
+
+
+def _empty_table(title: str, first: str, names: list[str]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column(first, no_wrap=True)
+    for name in names:
+        header = f"{name.replace('_', ' ')} {_UNITS.get(name, '')}".strip()
+        table.add_column(header, justify="right")
+    return table
 
 
 def _cell(name: str, value: float) -> str:

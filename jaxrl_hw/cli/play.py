@@ -165,7 +165,7 @@ def _check_commands(run: TrainedPolicy, commands: Sequence[tuple[float, float, f
 
 
 def _frame_progress() -> Callable[[int, int], None]:
-    """Prints a line every 10 s while frames are drawn."""
+    """A function that prints a line every 10 s while frames are drawn."""
     began = printed = time.monotonic()
 
     def show(count: int, total: int) -> None:

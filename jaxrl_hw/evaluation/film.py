@@ -24,7 +24,7 @@ from jaxrl_hw.evaluation.video import Renderer, write_film
 
 FRAMES_PER_S = 25.0
 FALL_SHOWN_S = 1.5
-"""How long the panel says that the robot fell."""
+"""For this long after a fall the panel has a red line."""
 
 Figures = Callable[[int], tuple[str, tuple[Row, ...], Dial | None]]
 """Headline, rows and dial of a control step."""
