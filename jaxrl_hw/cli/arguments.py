@@ -46,39 +46,21 @@ class OneLineParser(argparse.ArgumentParser):
 def add_run_arguments(parser: OneLineParser, seconds: float) -> None:
     """The flags of every command that drives a policy."""
     add_source_arguments(parser)
-    parser.add_argument(
-        "--seconds",
-        type=number,
-        default=seconds,
-        help=f"simulated time (default: {seconds:g})",
-    )
-    parser.add_argument(
-        "--seed",
-        type=whole_number,
-        default=0,
-        help="of starts and disturbances (default: 0)",
-    )
+    about = f"simulated time (default: {seconds:g})"
+    parser.add_argument("--seconds", type=number, default=seconds, help=about)
+    about = "of starts and disturbances (default: 0)"
+    parser.add_argument("--seed", type=whole_number, default=0, help=about)
 
 
 def add_source_arguments(parser: OneLineParser) -> None:
     """The flags that name the policy; `check_source` checks them."""
     parser.add_argument("--run-dir", metavar="DIR", help="folder of the run")
-    parser.add_argument(
-        "--robot",
-        metavar="NAME",
-        help="refuse a policy for another robot; imports the module of a robot of your own",
-    )
-    parser.add_argument(
-        "--iteration",
-        type=whole_number,
-        metavar="K",
-        help="which checkpoint of the run (default: the newest)",
-    )
-    parser.add_argument(
-        "--policy",
-        metavar="zoo:NAME|FILE.npz",
-        help="a policy of the package, or an exported one, in place of a run",
-    )
+    about = "checkpoint of the run (default: the newest)"
+    parser.add_argument("--iteration", type=whole_number, metavar="K", help=about)
+    about = "a policy of the package, or an exported one, in place of a run"
+    parser.add_argument("--policy", metavar="zoo:NAME|FILE.npz", help=about)
+    about = "refuse a policy for another robot; imports the module of a robot of your own"
+    parser.add_argument("--robot", metavar="NAME", help=about)
 
 
 def check_source(args: argparse.Namespace) -> str:

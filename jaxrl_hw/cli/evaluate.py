@@ -25,13 +25,7 @@ from jaxrl_hw.errors import UserError
 from jaxrl_hw.evaluation.evaluate import SUITES, Evaluation, evaluate
 from jaxrl_hw.loggers.terminal import can_redraw, make_console
 
-_UNITS = {
-    "velocity_error": " m/s",
-    "yaw_error": " rad/s",
-    "power": " W",
-    "drift": " m",
-    "lift": " m",
-}
+_UNITS = {"velocity_error": "m/s", "yaw_error": "rad/s", "power": "W", "drift": "m", "lift": "m"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,46 +57,27 @@ def _evaluate(args: Namespace) -> int:
 def _parse(argv: Sequence[str]) -> Namespace:
     parser = OneLineParser(prog="python -m jaxrl_hw.evaluate", description=__doc__)
     add_run_arguments(parser, seconds=10.0)
-    parser.add_argument(
-        "--push",
-        type=number,
-        default=0.0,
-        metavar="SPEED",
-        help="m/s: push the robot every 2.5 s in a random direction",
-    )
-    parser.add_argument(
-        "--suite",
-        default="commands",
-        metavar="|".join(SUITES),
-        help="robust: also with pushes, other floors and loads, late actions, noise",
-    )
-    parser.add_argument(
-        "--json",
-        nargs="?",
-        const="-",
-        metavar="FILE",
-        help="print JSON in place of the table; with FILE, print the table and write JSON there",
-    )
+    about = "m/s: push the robot every 2.5 s in a random direction"
+    parser.add_argument("--push", type=number, default=0.0, metavar="SPEED", help=about)
+    about = "robust: also with pushes, other floors and loads, late actions, noise"
+    parser.add_argument("--suite", default="commands", metavar="|".join(SUITES), help=about)
+    about = "print JSON in place of the table; with FILE, print the table and write JSON there"
+    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help=about)
     args = parser.parse(argv)
     check_source(args)
     return args
 
 
 def table(found: Evaluation) -> Table:
-    """The figures as a rich table: a row per command, and the mean."""
+    """The figures as a rich table: a row per command (or start), and the mean."""
     world = f"push {found.push:g} m/s every 2.5 s" if found.push else "no noise, no pushes"
     title = f"{found.robot}, iteration {found.iteration:,}: {found.seconds:g} s, {world}"
-    shown = Table(title=title, title_justify="left", title_style="bold")
-    walking = found.task == "joystick"
-    first = "command (m/s, m/s, rad/s)" if walking else "start"
-    shown.add_column(first, justify="right", no_wrap=True)
-    for name in found.mean:
-        shown.add_column(name.replace("_", " ") + _UNITS.get(name, ""), justify="right")
-    for i, row in enumerate(found.rows):
-        last = i == len(found.rows) - 1
-        name = " ".join(f"{x:5.2f}" for x in row["command"]) if walking else str(i + 1)
+    first = "command (m/s, m/s, rad/s)" if found.task == "joystick" else "start"
+    shown = _empty_table(title, first, list(found.mean))
+    for i, row in enumerate(found.rows, 1):
+        name = " ".join(f"{x:5.2f}" for x in row["command"]) if "command" in row else str(i)
         cells = (_cell(k, row[k]) if k in row else "" for k in found.mean)
-        shown.add_row(name, *cells, end_section=last)
+        shown.add_row(name, *cells, end_section=i == len(found.rows))
     shown.add_row("mean", *(_cell(k, v) for k, v in found.mean.items()), style="bold")
     return shown
 
@@ -110,15 +85,21 @@ def table(found: Evaluation) -> Table:
 def suite_table(found: Evaluation) -> Table:
     """The robust suite as a rich table: a row per case."""
     title = f"{found.robot}: ten commands in harder worlds, pushes every 2.5 s"
-    shown = Table(title=title, title_justify="left", title_style="bold")
-    shown.add_column("case", no_wrap=True)
-    for name in ("velocity error m/s", "yaw error rad/s", "fell", "power W"):
-        shown.add_column(name, justify="right")
+    names = ["velocity_error", "yaw_error", "power"]
+    shown = _empty_table(title, "case", [*names, "fell"])
     for row in found.cases:
         fell = f"{row['falls']} of {row['trials']}"
-        errors = (f"{row['velocity_error']:.3f}", f"{row['yaw_error']:.3f}")
-        shown.add_row(row["name"], *errors, fell, f"{row['power']:.1f}")
+        shown.add_row(row["name"], *(_cell(name, row[name]) for name in names), fell)
     return shown
+
+
+def _empty_table(title: str, first: str, names: list[str]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column(first, no_wrap=True)
+    for name in names:
+        header = f"{name.replace('_', ' ')} {_UNITS.get(name, '')}".strip()
+        table.add_column(header, justify="right")
+    return table
 
 
 def _cell(name: str, value: float) -> str:

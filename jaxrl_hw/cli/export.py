@@ -64,11 +64,8 @@ def _export(args: Namespace) -> int:
 def _parse(argv: Sequence[str]) -> Namespace:
     parser = OneLineParser(prog="python -m jaxrl_hw.export", description=__doc__)
     add_source_arguments(parser)
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        help="folder (default: policy/ in the run's folder; for --policy policy-<name>/ here)",
-    )
+    about = "folder (default: policy/ in the run's folder; with --policy policy-<name>/ here)"
+    parser.add_argument("--out", metavar="DIR", help=about)
     args = parser.parse(argv)
     check_source(args)
     if args.out is not None and Path(args.out).expanduser().is_file():

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Sequence
@@ -59,9 +60,8 @@ def _film(args: Namespace, choose_backend: Callable[[], str]) -> int:
     _make_folder(path.parent)
     _check_commands(run, args.command)
     size = (args.width, args.height)
-    film = film_run(
-        run, path, args.seconds, args.command, args.seed, size, backend, _frame_progress()
-    )
+    show = _frame_progress()
+    film = film_run(run, path, args.seconds, args.command, args.seed, size, backend, show)
     falls = f"{film.falls} fall{'' if film.falls == 1 else 's'}"
     print(
         f"{path}: {formats.size(path.stat().st_size)}, {film.frames} frames of "
@@ -90,19 +90,11 @@ def _view(args: Namespace) -> int:
 def _parse(argv: Sequence[str]) -> Namespace:
     parser = OneLineParser(prog="python -m jaxrl_hw.play", description=__doc__)
     add_run_arguments(parser, seconds=12.0)
+    about = ".mp4 or .gif (default: videos/<iteration>.mp4 of the run; with --policy <name>.mp4)"
+    parser.add_argument("--out", metavar="FILE", help=about)
+    about = "m/s, m/s, rad/s; several share the time (default: forward, turn, sideways, back)"
     parser.add_argument(
-        "--out",
-        metavar="FILE",
-        help=".mp4 or .gif (default: videos/<iteration>.mp4 in the run's folder; "
-        "for --policy <name>.mp4 here)",
-    )
-    parser.add_argument(
-        "--command",
-        type=_command,
-        action="append",
-        default=[],
-        metavar='"VX VY YAW"',
-        help="m/s, m/s, rad/s; several share the time (default: forward, turn, sideways, back)",
+        "--command", type=_command, action="append", default=[], metavar='"X Y YAW"', help=about
     )
     parser.add_argument("--width", type=whole_number, default=960, help="pixels (default: 960)")
     parser.add_argument("--height", type=whole_number, default=540, help="pixels (default: 540)")
@@ -132,11 +124,7 @@ def _command(text: str) -> tuple[float, float, float]:
 
 
 def _film_path(text: str) -> Path:
-    """The path of --out.
-
-    Raises:
-      UserError: a folder, another suffix, or a place that cannot be written.
-    """
+    """The path of --out. Raises UserError where it is a folder or has another suffix."""
     path = Path(text).expanduser()
     if path.is_dir():
         raise UserError(f"--out must be a file, but {path} is a folder; try {path / 'video.mp4'}")
@@ -148,11 +136,11 @@ def _film_path(text: str) -> Path:
 
 
 def _make_folder(folder: Path) -> None:
+    """Make the folder of a film. Raises UserError where no file can be written into it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".probe-{os.getpid()}"
-        probe.touch()
-        probe.unlink()
+        with tempfile.TemporaryFile(dir=folder):
+            pass
     except OSError as error:
         reason = error.strerror or type(error).__name__
         what = f"cannot write a film into {folder} ({reason})"
@@ -177,7 +165,7 @@ def _check_commands(run: TrainedPolicy, commands: Sequence[tuple[float, float, f
 
 
 def _frame_progress() -> Callable[[int, int], None]:
-    """Prints a line every 10 s while frames are drawn."""
+    """A function that prints a line every 10 s while frames are drawn."""
     began = printed = time.monotonic()
 
     def show(count: int, total: int) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxrl_hw.config.resolve import robot_spec
 from jaxrl_hw.envs.robots import RobotSpec
 from jaxrl_hw.evaluation.drive import drive
-from jaxrl_hw.evaluation.overlay import Caption, Dial, Motion, Row, draw
+from jaxrl_hw.evaluation.overlay import Caption, Dial, Row, draw
 from jaxrl_hw.evaluation.schedule import (
     Command,
     Segment,
@@ -24,7 +24,7 @@ from jaxrl_hw.evaluation.video import Renderer, write_film
 
 FRAMES_PER_S = 25.0
 FALL_SHOWN_S = 1.5
-"""How long the panel says that the robot fell."""
+"""For this long after a fall the panel has a red line."""
 
 Figures = Callable[[int], tuple[str, tuple[Row, ...], Dial | None]]
 """Headline, rows and dial of a control step."""
@@ -81,10 +81,8 @@ def _captions(
     """What is written on the frame of each control step."""
     if trajectory.task == "joystick":
         figures = _walking(robot, segments, trajectory)
-    elif trajectory.task == "cartpole":
-        figures = _balancing(trajectory)
     else:
-        figures = _diagnostics(trajectory)
+        figures = (_balancing if trajectory.task == "cartpole" else _diagnostics)(trajectory)
     fell = trajectory.fell[:, 0]
     total = np.cumsum(fell)
     last = np.maximum.accumulate(np.where(fell, np.arange(len(fell)), -np.inf))
@@ -117,9 +115,9 @@ def _walking(robot: RobotSpec, segments: list[Segment], trajectory: Trajectory) 
     names = (("forward", "m/s"), ("sideways", "m/s"), ("turn", "rad/s"))
 
     def figures(step: int) -> tuple[str, tuple[Row, ...], Dial]:
-        asked, did = commands[step].tolist(), measured[step].tolist()
+        asked, did = tuple(commands[step].tolist()), tuple(measured[step].tolist())
         rows = tuple(Row(name, asked[i], did[i], unit) for i, (name, unit) in enumerate(names))
-        return texts[step], rows, Dial(Motion(*asked), Motion(*did), rim)
+        return texts[step], rows, Dial(asked, did, rim)
 
     return figures
 

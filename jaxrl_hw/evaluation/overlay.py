@@ -26,12 +26,8 @@ class Row(NamedTuple):
     unit: str
 
 
-class Motion(NamedTuple):
-    """Over ground, in the robot's frame."""
-
-    forward: float  # m/s
-    left: float  # m/s
-    yaw_rate: float  # rad/s
+Motion = tuple[float, float, float]
+"""Over ground in the robot's frame: forward and leftward velocity, m/s, and yaw rate, rad/s."""
 
 
 class Dial(NamedTuple):
@@ -150,9 +146,8 @@ def _draw_dial(dial: Dial, size: int) -> Image.Image:
     sheet = Image.new("RGBA", (large, large), (0, 0, 0, 0))
     pen = ImageDraw.Draw(sheet)
     pen.ellipse((0, 0, large - 1, large - 1), fill=_PANEL)
-    radius = 0.36 * large
-    box = (large / 2 - radius, large / 2 - radius, large / 2 + radius, large / 2 + radius)
-    pen.ellipse(box, outline=(*_FAINT, 90), width=max(1, large // 160))
+    low, high = 0.14 * large, 0.86 * large
+    pen.ellipse((low, low, high, high), outline=(*_FAINT, 90), width=max(1, large // 160))
     _draw_motion(pen, dial.command, dial.rim, large, COMMAND_COLOUR, 0.040, 0.46)
     _draw_motion(pen, dial.measured, dial.rim, large, MEASURED_COLOUR, 0.020, 0.415)
     return sheet.resize((size, size), Image.Resampling.LANCZOS)
@@ -171,19 +166,18 @@ def _draw_motion(
 
     width (of the arrow's shaft) and ring (radius of the arc) are fractions of the dial's size.
     """
-    middle, reach = np.full(2, large / 2), 0.36 * large / rim
-    arrow = np.array([-motion.left, -motion.forward]) * reach
+    middle, (forward, left, yaw_rate) = np.full(2, large / 2), motion
+    arrow = np.array([-left, -forward]) * 0.36 * large / rim
     length = float(np.linalg.norm(arrow))
     if length > 0.02 * large:
         along = arrow / length
         across, half = np.array([-along[1], along[0]]), width * large
         head = min(2.8 * half, length)
         neck, tip = middle + along * (length - head), middle + arrow
-        shaft = [middle + across * half / 2, neck + across * half / 2]
-        back = [neck - across * half / 2, middle - across * half / 2]
-        point = [neck + across * 1.4 * half, tip, neck - across * 1.4 * half]
-        pen.polygon([tuple(p) for p in (*shaft, *point, *back)], fill=colour)
-    turn = float(np.clip(60.0 * motion.yaw_rate, -170.0, 170.0))
+        shaft, barb = across * half / 2, across * 1.4 * half
+        corners = (middle + shaft, neck + shaft, neck + barb, tip, neck - barb, neck - shaft)
+        pen.polygon([tuple(p) for p in (*corners, middle - shaft)], fill=colour)
+    turn = float(np.clip(60.0 * yaw_rate, -170.0, 170.0))
     if abs(turn) > 1.5:
         radius = ring * large
         box = (*(middle - radius), *(middle + radius))

@@ -17,18 +17,17 @@ import numpy as np
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.loggers import formats
 
-_MP4: dict[str, Any] = {
-    "codec": "libx264",
-    "output_params": ["-crf", "20", "-movflags", "+faststart"],
-}
-_GIF: dict[str, Any] = {  # 12.5 frames a second and one palette for all: a tenth of the size
+_H264 = ["-crf", "20", "-movflags", "+faststart"]
+_PALETTE = (  # 12.5 frames a second and one palette for all: a tenth of the size
+    "[0:v] fps=12.5,split [a][b]; [a] palettegen=max_colors=128 [p]; "
+    "[b][p] paletteuse=dither=bayer:bayer_scale=4"
+)
+_MP4: dict[str, Any] = {"codec": "libx264", "quality": None, "output_params": _H264}
+_GIF: dict[str, Any] = {
     "codec": "gif",
+    "quality": None,
     "pix_fmt_out": "pal8",
-    "output_params": [
-        "-filter_complex",
-        "[0:v] fps=12.5,split [a][b]; [a] palettegen=max_colors=128 [p]; "
-        "[b][p] paletteuse=dither=bayer:bayer_scale=4",
-    ],
+    "output_params": ["-filter_complex", _PALETTE],
 }
 
 
@@ -104,8 +103,19 @@ def write_film(
       RunError: ffmpeg or the disk fails.
     """
     partial = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    # By default ffmpeg is started through fork(), which can deadlock under JAX's threads.
+    os.environ.setdefault("IMAGEIO_FFMPEG_NO_PREVENT_SIGINT", "1")
+    options = _GIF if path.suffix == ".gif" else _MP4
+    # A block of 1: by default ffmpeg would resize to multiples of 16.
+    writer = imageio_ffmpeg.write_frames(
+        str(partial), size, fps=fps, macro_block_size=1, ffmpeg_log_level="quiet", **options
+    )
     try:
-        count = _encode(partial, frames, size, fps, on_frame)
+        with contextlib.closing(writer):
+            writer.send(None)
+            for count, frame in enumerate(frames, 1):
+                writer.send(np.ascontiguousarray(frame))
+                on_frame(count)
         _check_complete(partial, count / fps)
         os.replace(partial, path)
     except OSError as error:
@@ -114,34 +124,6 @@ def write_film(
         raise RunError(f"cannot write {path}: {reason} ({free} free on its disk)") from error
     finally:
         partial.unlink(missing_ok=True)
-
-
-def _encode(
-    path: Path,
-    frames: Iterable[np.ndarray],
-    size: tuple[int, int],
-    fps: float,
-    on_frame: Callable[[int], None],
-) -> int:
-    """The number of frames. Raises OSError where ffmpeg ends early."""
-    # By default ffmpeg is started through fork(), which can deadlock under JAX's threads.
-    os.environ.setdefault("IMAGEIO_FFMPEG_NO_PREVENT_SIGINT", "1")
-    writer = imageio_ffmpeg.write_frames(
-        str(path),
-        size,
-        fps=fps,
-        quality=None,
-        macro_block_size=1,  # by default ffmpeg would resize to multiples of 16
-        ffmpeg_log_level="quiet",
-        **(_GIF if path.suffix == ".gif" else _MP4),
-    )
-    count = 0
-    with contextlib.closing(writer):
-        writer.send(None)
-        for count, frame in enumerate(frames, 1):
-            writer.send(np.ascontiguousarray(frame))
-            on_frame(count)
-    return count
 
 
 def _check_complete(path: Path, seconds: float) -> None:

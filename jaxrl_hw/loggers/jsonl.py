@@ -1,4 +1,4 @@
-"""metrics.jsonl: one JSON object per iteration, whole lines only."""
+"""metrics.jsonl: one JSON object per iteration, complete lines only."""
 
 from __future__ import annotations
 

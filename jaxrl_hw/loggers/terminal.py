@@ -1,4 +1,4 @@
-"""Where the output goes: a terminal that can be redrawn, or a pipe, a file, a notebook."""
+"""The kind of output: a terminal that can be redrawn, or a pipe, a file, a notebook."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import IO, Any
 
 from rich.console import Console as RichConsole
 
-# Commands run from a notebook's cell ("!python -m ...") get a pseudo-terminal, but the cell shows
-# every redrawing as new lines. Jupyter sets the first in kernels, the others are the clouds'.
+# A command in a notebook's cell ("!python -m ...") has a pseudo-terminal, but the cell shows every
+# redrawing as new lines. Jupyter sets the first variable in kernels, the clouds set the others.
 _NOTEBOOK_VARIABLES = ("JPY_PARENT_PID", "COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE")
 
 
 class SteadyConsole(RichConsole):
-    """A rich console whose reader may go away (`| head`, a closed terminal); the run goes on."""
+    """A rich console that survives a closed pipe (`| head`) or terminal: the run continues."""
 
     def on_broken_pipe(self) -> None:
-        """Say nothing from now on; rich's own way is to exit."""
+        """Print nothing from now on; rich itself would exit."""
         self.quiet = True
         with contextlib.suppress(OSError, ValueError):
             # Python flushes stdout once more at exit, which would fail again.
@@ -28,7 +28,7 @@ class SteadyConsole(RichConsole):
             os.close(null)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """rich's print, silent for good once the terminal is gone."""
+        """As rich prints; nothing once the terminal is closed."""
         try:
             super().print(*objects, **options)
         except OSError:

@@ -57,19 +57,19 @@ def compare(runner: Runner, observations: np.ndarray, expected: np.ndarray) -> t
 
 
 def open_file(path: Path) -> Runner:
-    """The policy in a file of an export, by its name."""
-    return _OPENERS[path.name](path)
+    """The policy in a file of an export, by its suffix."""
+    if path.suffix == ".onnx":
+        return _onnx(path)
+    if path.suffix == ".pt":
+        return _torchscript(path)
+    return Runner(load_policy(path) if path.suffix == ".npz" else _script(path), "NumPy")
 
 
-def _npz(path: Path) -> Runner:
-    return Runner(load_policy(path), "NumPy")
-
-
-def _script(path: Path) -> Runner:
+def _script(path: Path) -> Act:
     spec = importlib.util.spec_from_file_location("exported_run_policy", path)
     module: Any = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
     spec.loader.exec_module(module)  # type: ignore[union-attr]
-    return Runner(module.Policy(), "NumPy")
+    return module.Policy()
 
 
 def _onnx(path: Path) -> Runner:
@@ -79,9 +79,10 @@ def _onnx(path: Path) -> Runner:
         from onnx.reference import ReferenceEvaluator
 
         session: Any = ReferenceEvaluator(str(path))
-        return Runner(lambda obs: session.run(None, {"obs": obs})[0], "onnx's reference evaluator")
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    by = f"onnxruntime {metadata.version('onnxruntime')}"
+        by = "onnx's reference evaluator"
+    else:
+        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        by = f"onnxruntime {metadata.version('onnxruntime')}"
     return Runner(lambda obs: session.run(["action"], {"obs": obs})[0], by)
 
 
@@ -91,15 +92,5 @@ def _torchscript(path: Path) -> Runner:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         net = torch.jit.load(str(path))
-    return Runner(
-        lambda obs: np.asarray(net(torch.from_numpy(obs)).detach().numpy()),
-        f"torch {torch.__version__}",
-    )
-
-
-_OPENERS = {
-    "policy.npz": _npz,
-    "run_policy.py": _script,
-    "policy.onnx": _onnx,
-    "policy.pt": _torchscript,
-}
+    by = f"torch {torch.__version__}"
+    return Runner(lambda obs: np.asarray(net(torch.from_numpy(obs)).detach().numpy()), by)

@@ -18,7 +18,7 @@ from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
 from jaxrl_hw.errors import RunError, UserError
 from jaxrl_hw.evaluation import opengl
 from jaxrl_hw.evaluation.film import recent_mean
-from jaxrl_hw.evaluation.overlay import Caption, Dial, Motion, Row, draw
+from jaxrl_hw.evaluation.overlay import Caption, Dial, Row, draw
 from jaxrl_hw.evaluation.schedule import command_table, describe, make_schedule
 from jaxrl_hw.evaluation.video import write_film
 from jaxrl_hw.evaluation.viewer import view_run
@@ -178,7 +178,7 @@ def test_means_do_not_reach_back_past_a_fall():
 
 def test_the_overlay_leaves_the_middle_of_the_frame_alone():
     frame = np.full((540, 960, 3), 90, np.uint8)
-    dial = Dial(Motion(0.5, 0.0, 0.8), Motion(0.0, 0.0, 0.0), rim=1.0)
+    dial = Dial((0.5, 0.0, 0.8), (0.0, 0.0, 0.0), rim=1.0)
     rows = (Row("forward", 0.5, 0.43, "m/s"),)
     shown = draw(frame, Caption("g1", "iteration 9", "walk forward", rows, "1.0 s", 1, dial))
     assert shown.shape == frame.shape

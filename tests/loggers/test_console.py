@@ -34,7 +34,7 @@ def run(count: int, seconds: float, goal: int | None = None) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("show", "value", "text"),
+    ("format_value", "value", "text"),
     [
         (formats.count, 1234567.2, "1,234,567"),
         (formats.count, None, "-"),
@@ -56,8 +56,8 @@ def run(count: int, seconds: float, goal: int | None = None) -> list[str]:
         (formats.duration, 59.7, "1m 00s"),
     ],
 )
-def test_numbers_as_people_read_them(show, value, text):
-    assert show(value) == text
+def test_numbers_as_people_read_them(format_value, value, text):
+    assert format_value(value) == text
 
 
 def test_in_a_pipe_the_first_three_then_one_every_five_seconds_and_the_last():
@@ -99,7 +99,7 @@ def test_the_remaining_time_follows_the_recent_pace():
     assert stream.getvalue().splitlines()[-1].endswith(", 3m 20s left")
 
 
-def test_compiling_is_told_at_its_start_and_its_end():
+def test_compiling_is_shown_at_its_start_and_its_end():
     stream, clock = io.StringIO(), Clock()
     console = Console(stream, clock=clock)
     with console.compiling("compiling train step"):

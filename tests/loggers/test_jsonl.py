@@ -1,4 +1,4 @@
-"""metrics.jsonl holds whole rows only, of plain numbers, whatever happened before."""
+"""metrics.jsonl holds complete rows only, of plain numbers, whatever happened before."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def test_a_malformed_line_is_named(tmp_path):
 
 
 def test_rows_wait_for_a_full_disk(tmp_path):
-    told: list[str] = []
-    log = MetricsLog(tmp_path / "m", warn=told.append)
+    warnings: list[str] = []
+    log = MetricsLog(tmp_path / "m", warn=warnings.append)
     log.append({"iteration": 1})
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (25, hard))  # room for half a row
@@ -79,7 +79,7 @@ def test_rows_wait_for_a_full_disk(tmp_path):
         log.append({"iteration": 3})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert len(told) == 1
+    assert len(warnings) == 1
     assert read_columns(tmp_path / "m") == {"iteration": [1]}
     log.append({"iteration": 4})
     lines = (tmp_path / "m").read_text().splitlines()

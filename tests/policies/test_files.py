@@ -164,13 +164,13 @@ def test_saving_twice_gives_the_same_bytes(walker, walker_npz, tmp_path):
 @pytest.mark.slow
 def test_the_way_back_to_the_learner_is_exact(walking_run, trained):
     state = walking_run.state
-    for mine, theirs in zip(
+    for exported, learned in zip(
         params_of(trained)["params"].values(),
         averaged(state.params.policy, state.opt_state)["params"].values(),
         strict=True,
     ):
         for name in ("kernel", "bias"):
-            np.testing.assert_array_equal(mine[name], theirs[name])
+            np.testing.assert_array_equal(exported[name], learned[name])
     stats = stats_of(trained)
     np.testing.assert_array_equal(stats.mean, state.obs_stats.policy.mean)
     np.testing.assert_array_equal(jnp.sqrt(stats.var), trained.scale)
@@ -213,9 +213,9 @@ def test_the_described_observation_is_the_one_the_policy_gets(walker):
     }
     parts = walker.meta["observation"]
     assert [part["size"] for part in parts] == [readings[p["name"]].size for p in parts]
-    mine = np.concatenate([readings[p["name"]] * np.asarray(p["scale"]) for p in parts])
+    described = np.concatenate([readings[p["name"]] * np.asarray(p["scale"]) for p in parts])
     nothing = jnp.zeros(0)
-    theirs = observations.policy_entries(
+    expected = observations.policy_entries(
         observations.Readings(
             *(jnp.asarray(readings[p["name"]]) for p in parts[:-1]),
             phase=jnp.float32(0.3),
@@ -226,7 +226,7 @@ def test_the_described_observation_is_the_one_the_policy_gets(walker):
             friction=nothing,
         )
     )
-    np.testing.assert_allclose(mine, theirs, atol=1e-5)
+    np.testing.assert_allclose(described, expected, atol=1e-5)
 
 
 @pytest.mark.slow
