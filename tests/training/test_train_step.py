@@ -107,6 +107,7 @@ def test_the_second_call_compiles_nothing(small: Trainer, caplog: pytest.LogCapt
         assert compiled() == []
 
 
+@pytest.mark.slow
 def test_no_random_key_is_used_twice() -> None:
     # built anew, so that everything is traced under the watch
     config = replace(SMALL, num_envs=4, ppo=replace(SMALL.ppo, unroll=2))
@@ -121,6 +122,7 @@ def test_no_random_key_is_used_twice() -> None:
     assert int(state.iteration) == 2
 
 
+@pytest.mark.slow
 def test_no_random_key_of_a_legged_robot_is_used_twice() -> None:
     with jax.debug_key_reuse(True):
         env = make_env(Config(robot="g1_12dof", physics="native", num_envs=2))
@@ -130,6 +132,7 @@ def test_no_random_key_of_a_legged_robot_is_used_twice() -> None:
     assert np.isfinite(moved.reward).all()
 
 
+@pytest.mark.slow
 def test_one_jit_around_the_step_gives_what_its_halves_give(small: Trainer) -> None:
     halves, metrics = small.step(small.fresh())
     whole, whole_metrics = jax.jit(small.step)(small.fresh())
@@ -139,6 +142,7 @@ def test_one_jit_around_the_step_gives_what_its_halves_give(small: Trainer) -> N
     assert set(metrics) == set(whole_metrics)
 
 
+@pytest.mark.slow
 def test_compiled_ahead_the_step_is_the_same_to_the_bit(small: Trainer) -> None:
     form = state_form(small.env, small.algorithm)
     ahead = compile_train_step(small.env, small.algorithm, form).step
@@ -196,6 +200,7 @@ def test_the_seed_decides_the_networks_and_the_environments(small: Trainer) -> N
     assert not same_bits(*poses)
 
 
+@pytest.mark.slow
 def test_reset_environments_depend_on_seed_and_iteration_and_nothing_else_changes(
     small: Trainer,
 ) -> None:
@@ -203,11 +208,12 @@ def test_reset_environments_depend_on_seed_and_iteration_and_nothing_else_change
         state = small.fresh()._replace(iteration=jnp.int32(iteration), env_state=None)
         return with_fresh_envs(state, small.env, seed)
 
-    assert same_bits(reset(0, 5), reset(0, 5))
-    poses = [reset(*at).env_state.envs.physics.qpos for at in ((0, 5), (5, 0), (0, 6), (1, 5))]
+    states = [reset(*at) for at in ((0, 5), (5, 0), (0, 6))]
+    poses = [state.env_state.envs.physics.qpos for state in states]
     assert not any(same_bits(a, b) for a, b in itertools.combinations(poses, 2))
-    kept = ("params", "opt_state", "obs_stats", "key", "env_steps")
-    assert all(same_bits(getattr(reset(0, 5), k), getattr(small.first, k)) for k in kept)
+    assert same_bits(states[0], reset(0, 5))
+    for name in ("params", "opt_state", "obs_stats", "key", "env_steps"):
+        assert same_bits(getattr(states[0], name), getattr(small.first, name)), name
 
 
 def test_reset_environments_do_not_run_the_learners_init(small: Trainer) -> None:
@@ -217,6 +223,7 @@ def test_reset_environments_do_not_run_the_learners_init(small: Trainer) -> None
     assert form == jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), small.first)
 
 
+@pytest.mark.slow
 def test_the_task_parameters_are_those_of_the_runs_env_steps(small: Trainer) -> None:
     def step(state: Any, action: Any, key: Any, task_params: Any = None) -> Any:
         after, moved = small.env.step(state, action, key)
