@@ -18,7 +18,7 @@ from jaxrl_hw.cli.flags import parse
 from jaxrl_hw.hardware.detect import detect
 from jaxrl_hw.hardware.measurement_cache import load, store
 from jaxrl_hw.loggers.formats import size
-from jaxrl_hw.planning.memory_model import COMPILED, program_key
+from jaxrl_hw.planning.memory_model import COMPILED, ITEMS, program_key
 from jaxrl_hw.planning.planner import make_plan
 from jaxrl_hw.train import main
 
@@ -149,7 +149,7 @@ def test_the_compiler_s_count_is_believed_before_anything_is_allocated(
     low, high = (["--memory-limit", f"{limit_mb(factor)}MB"] for factor in (1.3, 1.6))
     argv = [*heavy, *high, "--run-dir", str(tmp_path / "run")]
     key = program_key(make_plan(parse(argv)).config, detect())
-    wrong = {"rollout": 10, "temporaries": 100}
+    wrong = {**dict.fromkeys(ITEMS[1:], 0), "rollout": 10, "temporaries": 100}
     store(key, points={1: wrong})
     assert make_plan(parse(argv)).config.num_envs == 8000
     code, _, err = train_process(*argv)
