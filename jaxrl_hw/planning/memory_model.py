@@ -199,7 +199,7 @@ def program_key(
     """What identifies a run's compiled program: settings, source code, device and versions.
 
     The number of environments is left out, and so are settings that change numbers only (reward
-    weights, stages of the curriculum).
+    weights, what the curriculum's stages change).
 
     Args:
       config: whose engine is settled.
@@ -216,6 +216,7 @@ def program_key(
     return {
         **{name: settings[name] for name in _SHAPING},
         **groups,
+        "stages": len(config.curriculum),
         "staged": sorted({key for stage in config.curriculum for key in stage.settings}),
         "model": hashlib.sha256(model).hexdigest(),
         "sources": _source_hash(package),
