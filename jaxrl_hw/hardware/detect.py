@@ -75,10 +75,10 @@ def detect(
 
 
 def refine(hardware: Hardware) -> Hardware:
-    """The same machine with what only a running JAX knows; unchanged where JAX knows no more.
+    """The same machine with what only a running JAX can report; else unchanged.
 
     Imports jax and opens its devices. Free memory becomes what device 0's pool may still hand out,
-    but no more than the card has left beside other programs. Never raises.
+    but no more than other programs leave free on the card. Never raises.
     """
     try:
         import jax

@@ -217,9 +217,9 @@ def enough_envs(rates: Mapping[int, float]) -> int | None:
 def budget_of(
     hardware: Hardware, limits: Limits, given: bool = False
 ) -> tuple[int | None, tuple[str, ...]]:
-    """Usable bytes, None where nobody knows, and the reasons.
+    """Usable bytes, None where unknown, and the reasons.
 
-    given: for a number of environments that is not ours to choose (see `check_num_envs`).
+    given: for a given number of environments (see `check_num_envs`).
     """
     usable, reasons = _usable(hardware, limits.fraction, given)
     limit = limits.memory

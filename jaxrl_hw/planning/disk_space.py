@@ -21,7 +21,7 @@ class Storage(NamedTuple):
     kept: int
     """Checkpoints on disk at the goal, at most."""
     free_bytes: int | None
-    """On the run folder's disk; None where nobody knows."""
+    """On the run folder's disk; None where unknown."""
 
     @property
     def total_bytes(self) -> int:
@@ -29,7 +29,7 @@ class Storage(NamedTuple):
 
     @property
     def is_tight(self) -> bool:
-        """Whether the room does not do, with the one checkpoint that is being written."""
+        """Whether the disk is too small, counting one more checkpoint while it is written."""
         needed = self.total_bytes + self.checkpoint_bytes
         return self.free_bytes is not None and self.free_bytes < needed
 

@@ -24,7 +24,7 @@ from jaxrl_hw.hardware.sizing import MemoryNeed
 from jaxrl_hw.types import Needs
 
 ITEMS = (
-    "libraries",  # "driver" on an accelerator: what is held beside the run's arrays
+    "libraries",  # "driver" on an accelerator: all that is not the run's arrays
     "program",
     "networks",
     "optimizer",
@@ -77,7 +77,7 @@ class Footprint(NamedTuple):
     parts: dict[str, MemoryNeed]
     source: str
     covers_all_sizes: bool
-    """Whether the measured numbers of environments tell the memory of any other."""
+    """Whether the measured sizes determine the memory of any other."""
     compiling: int
     """Peak of the process while it compiles, bytes; 0 where it does not count (an accelerator)."""
     rates: dict[int, float]
@@ -108,12 +108,12 @@ def footprint(config: Config, hardware: Hardware) -> Footprint:
         parts = _through(known.points[at], at, parts)
         source = COMPILED if at == number else f"{COMPILED} for {at:,} environments"
     profile = profiles.of(hardware.platform, hardware.name, hardware.memory_total)
-    name, beside, compiling = "driver", profile.reserved, 0
+    name, reserved, compiling = "driver", profile.reserved, 0
     if hardware.platform == "cpu":
         resident, compiling = _of_compiling(config)
-        name, beside = "libraries", known.resident or beside + resident
+        name, reserved = "libraries", known.resident or reserved + resident
         compiling = known.compiling or compiling
-    parts = {name: MemoryNeed(beside, 0), **parts}
+    parts = {name: MemoryNeed(reserved, 0), **parts}
     return Footprint(parts, source, covers_all_sizes, compiling, known.rates)
 
 
@@ -196,10 +196,10 @@ def _through(
 def program_key(
     config: Config, hardware: Hardware, package: Path = Path(jaxrl_hw.__file__).parent
 ) -> dict[str, Any]:
-    """What tells a run's compiled program from others: settings, source code, device and versions.
+    """What identifies a run's compiled program: settings, source code, device and versions.
 
     The number of environments is left out, and so are settings that change numbers only (reward
-    weights, stages of the curriculum).
+    weights, what the curriculum's stages change).
 
     Args:
       config: whose engine is settled.
@@ -216,6 +216,7 @@ def program_key(
     return {
         **{name: settings[name] for name in _SHAPING},
         **groups,
+        "stages": len(config.curriculum),
         "staged": sorted({key for stage in config.curriculum for key in stage.settings}),
         "model": hashlib.sha256(model).hexdigest(),
         "sources": _source_hash(package),
@@ -228,7 +229,7 @@ _SHAPING = ("robot", "task", "algo", "physics", "timestep", "precision", "thread
 """Settings that change the program, besides the groups of network, algorithm and task."""
 _COMPILED_BY = ("jax", "jaxlib", "mujoco", "mujoco-mjx")
 _ABOVE_TRAINING = ("cli", "evaluation")
-"""What no train step imports: the floor above it, and the branch beside it."""
+"""Packages that no train step imports."""
 
 
 @cache

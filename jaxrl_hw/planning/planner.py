@@ -36,8 +36,7 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
     """
     config = validation.check(config)
     if hardware is None:
-        # a device that is open already knows its own memory best; opening one here would be too
-        # early, before XLA's variables are set
+        # an open device knows its memory best, but XLA's variables are set before one is opened
         hardware = refine(detect()) if xla.backend_running() else detect()
     notes = list(hardware.notes)
     if config.physics == "auto":
@@ -118,7 +117,7 @@ def _reserved(config: Config, hardware: Hardware, budget: int | None) -> float |
 
 
 def _ceiling(config: Config, hardware: Hardware) -> float | None:
-    """The share of the card that the pool may grow to: what is free beside other programs."""
+    """The share of the card that the pool may grow to: what other programs leave free."""
     free, total = hardware.memory_free, hardware.memory_total
     if not free or not total:
         return None

@@ -28,7 +28,7 @@ class ProgramMemory(NamedTuple):
     temporaries: int
     """What lives only while it runs."""
     code: int
-    """The program itself; 0 where the backend does not tell (a CPU)."""
+    """The program itself; 0 where the backend does not report it (a CPU)."""
 
 
 def program_memory(compiled: Any) -> ProgramMemory | None:
@@ -70,9 +70,9 @@ def items_of(
 def measure(config: Config, hardware: Hardware) -> Measurement:
     """Compile a run's program for two numbers of environments and store its figures.
 
-    Takes seconds, a minute or two for MJX, as long for any number of environments;
-    `memory_model.footprint` knows the figures from then on. The collection, whose temporaries grow
-    with the environments alone, is compiled for the larger number only.
+    Takes seconds, a minute or two for MJX. `memory_model.footprint` uses the figures from then on.
+    The temporaries of the collection grow in proportion to the environments, so it is compiled for
+    the larger number only.
 
     Args:
       config: with its engine settled.
@@ -86,8 +86,8 @@ def measure(config: Config, hardware: Hardware) -> Measurement:
     few, many = memory_model.MEASURED_AT
     small = _made(config, few)
     large = _made(config, max(many, 2 * small[0].num_envs))
-    with ThreadPoolExecutor(1) as beside:
-        waiting = beside.submit(lambda: compile_update(*small, quick))
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(lambda: compile_update(*small, quick))
         compiled = compile_train_step(*large, quick)
         small_update, small_batch = waiting.result()
     collect, update, few_updated = (

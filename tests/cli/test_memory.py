@@ -18,7 +18,7 @@ from jaxrl_hw.cli.flags import parse
 from jaxrl_hw.hardware.detect import detect
 from jaxrl_hw.hardware.measurement_cache import load, store
 from jaxrl_hw.loggers.formats import size
-from jaxrl_hw.planning.memory_model import COMPILED, program_key
+from jaxrl_hw.planning.memory_model import COMPILED, ITEMS, program_key
 from jaxrl_hw.planning.planner import make_plan
 from jaxrl_hw.train import main
 
@@ -146,10 +146,10 @@ def test_the_compiler_s_count_is_believed_before_anything_is_allocated(
 ) -> None:
     """Stored figures that are far too low let auto choose far too many environments."""
     heavy = [*SMALL, "--net.policy", "512", "512", "--max-envs", "8000"]
-    low, high = (["--memory-limit", f"{limit_mb(factor)}MB"] for factor in (1.3, 1.6))
+    high = ["--memory-limit", f"{limit_mb(1.6)}MB"]
     argv = [*heavy, *high, "--run-dir", str(tmp_path / "run")]
     key = program_key(make_plan(parse(argv)).config, detect())
-    wrong = {"rollout": 10, "temporaries": 100}
+    wrong = {**dict.fromkeys(ITEMS[1:], 0), "rollout": 10, "temporaries": 100}
     store(key, points={1: wrong})
     assert make_plan(parse(argv)).config.num_envs == 8000
     code, _, err = train_process(*argv)
@@ -161,11 +161,6 @@ def test_the_compiler_s_count_is_believed_before_anything_is_allocated(
     settled = make_plan(parse([*heavy, *high, "--num-envs", str(number)]))
     assert settled.sizing.expected_bytes <= 1e6 * limit_mb(1.6)
     assert number in load(key).points
-    store(key, points=dict.fromkeys(load(key).points, wrong))
-    argv = [*heavy, *low, "--iterations", "3", "--run-dir", str(tmp_path / "run")]
-    code, _, err = train_process(*argv)
-    assert code == 0, err
-    assert session_sizes(tmp_path / "run")[1] < number, "a run's own number is changed if it must"
     store(key, points=dict.fromkeys(load(key).points, wrong))
     argv = [*heavy, *high, "--num-envs", "8000", "--run-dir", str(tmp_path / "other")]
     assert main(argv) == 2, "a number of the user's own is not changed"

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from jaxrl_hw import NetConfig, preset_config
+from jaxrl_hw import Config, NetConfig, preset_config
 from jaxrl_hw.hardware.detect import detect
 from jaxrl_hw.hardware.measurement_cache import load, store
 from jaxrl_hw.planning.memory_model import program_key
 from jaxrl_hw.training.measure import ProgramMemory, items_of, measure
 from jaxrl_hw.training.run import environments
-from jaxrl_hw.training.train_step import state_form
+from jaxrl_hw.training.train_step import compile_train_step, state_form
 
 MB = 1_000_000
 
@@ -47,3 +47,22 @@ def test_a_build_that_finds_another_program_discards_what_was_measured(
     store(key, rates={16: 700.0}, lowered={number: "of another program"})
     assert load(key).points == {}
     assert measure(config, hardware) == first
+
+
+@pytest.mark.slow
+def test_a_reward_weight_does_not_make_another_program_and_a_network_does() -> None:
+    base = preset_config("g1_12dof")
+    net = NetConfig(policy=(8,), value=(8,))
+    ppo = replace(base.ppo, unroll=4, epochs=1, minibatches=1)
+    config = replace(base, physics="native", num_envs=16, net=net, ppo=ppo)
+
+    def lowered(config: Config) -> str:
+        env, algorithm = environments(config)
+        form = state_form(env, algorithm)
+        options = {"xla_backend_optimization_level": 0}
+        return compile_train_step(env, algorithm, form, options).lowered
+
+    reward = replace(config.joystick.reward, fall=-7.0)
+    weights = replace(config, joystick=replace(config.joystick, reward=reward))
+    assert lowered(weights) == lowered(config)
+    assert lowered(replace(config, net=replace(net, policy=(16,)))) != lowered(config)
