@@ -54,7 +54,7 @@ def start(*argv: str | Path) -> subprocess.Popen[str]:
 def train(*argv: str | Path) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of a process of its own."""
     process = start(*argv)
-    out, err = process.communicate(timeout=200)
+    out, err = process.communicate(timeout=900)
     return process.returncode, out, err
 
 

@@ -61,7 +61,7 @@ def doctor(plain: None, tmp_path: Path) -> Callable[..., subprocess.CompletedPro
         temporary.mkdir(exist_ok=True)
         env = {**os.environ, "TMPDIR": str(temporary), **environ}
         return subprocess.run(
-            command, env=env, capture_output=True, text=True, timeout=200, check=False
+            command, env=env, capture_output=True, text=True, timeout=900, check=False
         )
 
     return visit
