@@ -296,7 +296,7 @@ def test_signals_end_a_run_saved_and_the_same_command_continues(tmp_path: Path) 
         wait_for_rows(process, tmp_path / name, 3)
         process.send_signal(getattr(signal, name))
     for name, process in processes.items():
-        out, err = process.communicate(timeout=100)
+        out, err = process.communicate(timeout=600)
         assert process.returncode == 75, err
         folder = tmp_path / name
         last = rows(folder)[-1]["iteration"]

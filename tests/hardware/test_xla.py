@@ -74,7 +74,7 @@ def test_factorizations_side_by_side_do_not_wait_for_each_other():
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=600,
     )
     assert json.loads(done.stdout) == [2.0, 3.0, 4.0, 5.0]
 

@@ -158,7 +158,7 @@ def test_a_reader_that_goes_away_does_not_end_the_run(tmp_path: Path):
     assert process.stdout is not None
     process.stdout.readline()
     process.stdout.close()
-    assert process.wait(timeout=20) == 0
+    assert process.wait(timeout=120) == 0
     assert process.stderr is not None
     assert process.stderr.read() == b""
     process.stderr.close()

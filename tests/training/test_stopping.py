@@ -64,7 +64,7 @@ def run_with_signals(*signals: signal.Signals, options: tuple[str, ...] = ()) ->
         for number in signals:
             process.send_signal(number)
             time.sleep(0.2)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     return out.strip(), err
 

@@ -170,7 +170,7 @@ def test_ctrl_c_ends_it_and_what_it_has_started(plain: None, tmp_path: Path) -> 
             break
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=100)
+    _, err = process.communicate(timeout=600)
     assert (process.returncode, err.count("\n")) == (1, 1)
     assert list(tmp_path.iterdir()) == []
 
@@ -186,7 +186,7 @@ def test_a_terminal_shows_the_running_check_and_colours(plain: None, tmp_path: P
     with contextlib.suppress(OSError):  # the other end is closed
         while chunk := os.read(leader, 4096):
             seen += chunk
-    assert process.wait(timeout=100) == 1
+    assert process.wait(timeout=600) == 1
     text = seen.decode()
     assert "\x1b[2K" in text  # a line is erased and drawn again
     assert "\x1b[1;31mfail" in text
