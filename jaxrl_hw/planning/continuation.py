@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from jaxrl_hw.checkpointing.mirror import locate_run
 from jaxrl_hw.checkpointing.run_dir import MISSING, RunDir, config_differences, is_run_folder
 from jaxrl_hw.config import validation
+from jaxrl_hw.config.curriculum import Stage, format_stage
 from jaxrl_hw.config.fields import settings_of
 from jaxrl_hw.config.saved import lost_settings, read_settings
 from jaxrl_hw.config.schema import Config
@@ -177,9 +178,11 @@ def _another_run(
 
 
 def _text(changed: list[_Change]) -> str:
-    def show(value: Any) -> str:
+    def show(key: str, value: Any) -> str:
+        if key == "curriculum":
+            return ", ".join(f'"{format_stage(Stage(**stage))}"' for stage in value) or "none"
         return f'"{value}"' if isinstance(value, str) else str(value)
 
-    parts = [f"{key} was {show(old)}, now {show(new)}" for key, old, new in changed[:6]]
+    parts = [f"{key} was {show(key, old)}, now {show(key, new)}" for key, old, new in changed[:6]]
     more = f" and {len(changed) - 6} more" if len(changed) > 6 else ""
     return "; ".join(parts) + more

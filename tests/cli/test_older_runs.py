@@ -167,3 +167,15 @@ def test_a_policy_file_with_a_setting_that_is_gone_is_opened(
     path = tmp_path / "older.npz"
     save_policy(replace(policy, meta={**policy.meta, "config": older}), path)
     assert config_of(load_policy(path), str(path)) == config_of(policy, "now.npz")
+
+
+def test_another_curriculum_is_another_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = as_saved(tmp_path, before_curricula(num_envs=256))
+    words = ["--robot", "g1_12dof", "--run-dir", str(folder), "--physics", "native"]
+    assert main([*words, "--curriculum", "2M: joystick.noise=0.7"]) == 2
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert '"4.9152M: joystick.zero-command=0.25' in line
+    assert '"2M: joystick.noise=0.7"' in line
