@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import mujoco
 
 from jaxrl_hw.algos.registry import algorithm_entry
@@ -66,8 +67,19 @@ def make_env(config: Config) -> Env:
 
 
 def task_stages(config: Config, task: Task) -> list[tuple[int, TaskParams]]:
-    """The task's parameters over a run: (env step from which they hold, parameters), rising."""
-    return [(at, task.params_of(settings)) for at, settings in stage_settings(config)]
+    """The task's parameters over a run: (env step from which they hold, parameters), rising.
+
+    Raises:
+      UserError: the curriculum changes settings that the task does not take as parameters.
+    """
+    stages = stage_settings(config)
+    changed = any(settings != stages[0][1] for _, settings in stages)
+    if changed and not jax.tree.leaves(task.params):
+        raise UserError(
+            f'task "{task.name}" has no parameters, so no stage of a curriculum can change them: '
+            "give its Task params and params_of, or use --curriculum none"
+        )
+    return [(at, task.params_of(settings)) for at, settings in stages]
 
 
 def make_algorithm(config: Config, env: Env) -> Algorithm:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
-from jaxrl_hw import Config, preset_config
+from jaxrl_hw import Config, JoystickConfig, preset_config
 from jaxrl_hw.cli.flags import parse
 from jaxrl_hw.config.curriculum import Stage, format_stage, may_change, stage_index
+from jaxrl_hw.config.factory import make_task, task_stages
 from jaxrl_hw.config.resolve import stage_settings
 from jaxrl_hw.config.units import format_count, parse_count
 from jaxrl_hw.config.validation import check, from_dict, to_dict
+from jaxrl_hw.envs.tasks.cartpole.task import CartpoleParams
+from jaxrl_hw.envs.tasks.joystick.params import JoystickParams
 from jaxrl_hw.errors import UserError
 
 STAGES = (
@@ -94,6 +97,14 @@ def test_the_preset_of_g1_12dof_has_three_stages() -> None:
     assert {s.reward.yaw_rate for _, s in stages} == {2.0}
 
 
+def test_a_stage_may_change_exactly_the_parameters_of_the_tasks() -> None:
+    weights = {f"reward.{name}" for name in asdict(JoystickConfig().reward)}
+    single = set(JoystickParams._fields) - {"reward", "log_joint_friction"} | {"joint_friction"}
+    wanted = {f"joystick.{name}" for name in single | weights}
+    wanted |= {f"cartpole.{name}" for name in CartpoleParams._fields}
+    assert set(may_change(Config)) == wanted
+
+
 def test_what_shapes_the_program_is_no_stages_business() -> None:
     allowed = may_change(Config)
     assert {"joystick.reward.slip", "joystick.vx", "joystick.noise", "cartpole.pole_mass"} <= set(
@@ -132,3 +143,14 @@ def test_no_number_of_env_steps(text: str) -> None:
     with pytest.raises(UserError) as error:
         parse_count(text, "test")
     assert f'"{text}"' in str(error.value)
+
+
+def test_a_curriculum_of_a_task_without_parameters_is_refused() -> None:
+    config = replace(preset_config("cartpole"), num_envs=2, physics="native")
+    stage = Stage(1000, {"cartpole.start_angle": 0.1})
+    task, _ = make_task(config)
+    bare = task._replace(params=(), params_of=lambda settings: ())
+    assert len(task_stages(replace(config, curriculum=(stage,)), task)) == 2
+    assert len(task_stages(config, bare)) == 1
+    with pytest.raises(UserError, match="cartpole"):
+        task_stages(replace(config, curriculum=(stage,)), bare)
