@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from jaxrl_hw.cli.command import DONE, STOPPED, run_command
 from jaxrl_hw.cli.flags import parse
-from jaxrl_hw.training.trainer import FINISHED, fit
+from jaxrl_hw.training.stopping import FINISHED
+from jaxrl_hw.training.trainer import fit
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -15,8 +15,7 @@ from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.loggers.jsonl import MetricsLog
 from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.training.build import Build
-from jaxrl_hw.training.stopping import StopRequest
-from jaxrl_hw.training.trainer import Callback
+from jaxrl_hw.training.stopping import Callback, StopRequest
 
 
 @dataclass(frozen=True)

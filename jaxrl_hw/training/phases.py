@@ -19,8 +19,8 @@ from jaxrl_hw.training.oom import is_whole, smaller_plan
 from jaxrl_hw.training.resume import restore_state
 from jaxrl_hw.training.run import Run, environments, make_policy
 from jaxrl_hw.training.session import Session
+from jaxrl_hw.training.stopping import CALLBACK, EARLY_STOP, FINISHED, GOAL
 from jaxrl_hw.training.train_step import with_fresh_envs
-from jaxrl_hw.training.trainer import CALLBACK, EARLY_STOP, FINISHED, GOAL
 from jaxrl_hw.training.warm_start import first_state
 from jaxrl_hw.types import Algorithm, TrainState
 

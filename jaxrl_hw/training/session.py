@@ -17,8 +17,8 @@ from jaxrl_hw.training.build import Built, remember_session
 from jaxrl_hw.training.context import TrainContext
 from jaxrl_hw.training.metrics import Meter, Row, past_early_stop, refuse_nonfinite
 from jaxrl_hw.training.oom import is_out_of_memory
+from jaxrl_hw.training.stopping import CALLBACK, EARLY_STOP, GOAL
 from jaxrl_hw.training.train_step import total_steps
-from jaxrl_hw.training.trainer import CALLBACK, EARLY_STOP, GOAL
 from jaxrl_hw.types import TrainState
 
 FAILED, OUT_OF_MEMORY = "failed", "out of memory"

@@ -9,10 +9,17 @@ import signal
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 import psutil
+
+Callback = Callable[[dict[str, Any]], bool | None]
+
+GOAL, EARLY_STOP, CALLBACK = "goal", "early stop", "callback"
+FINISHED = (GOAL, EARLY_STOP)
+"""Values of `Run.ended` of a run with nothing left to do."""
 
 WINDOW = 10
 """Iterations whose returns are averaged: a single one depends on which episodes happened to end."""

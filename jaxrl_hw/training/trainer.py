@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from jaxrl_hw.checkpointing.mirror import copy_back
 from jaxrl_hw.checkpointing.run_dir import RunDir
@@ -21,17 +21,11 @@ from jaxrl_hw.planning.continuation import move_aside
 from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.planning.planner import make_plan
 from jaxrl_hw.policies.sources import origin_of
-from jaxrl_hw.training.stopping import StopRequest
+from jaxrl_hw.training.stopping import Callback, StopRequest
 
 if TYPE_CHECKING:
     from jaxrl_hw.training.build import Build
     from jaxrl_hw.training.run import Run
-
-Callback = Callable[[dict[str, Any]], bool | None]
-
-GOAL, EARLY_STOP, CALLBACK = "goal", "early stop", "callback"
-FINISHED = (GOAL, EARLY_STOP)
-"""Values of `Run.ended` of a run with nothing left to do."""
 
 
 def fit(
