@@ -143,6 +143,7 @@ def test_the_value_depends_on_what_is_seen() -> None:
     np.testing.assert_allclose(values(train(env, 40), -1.0, 1.0), [-2.0, 2.0], atol=0.1)
 
 
+@pytest.mark.slow
 def test_a_reward_that_comes_a_step_later_is_discounted_once() -> None:
     def move(seen: Array, steps: Array, action: Array) -> Step:
         return Step(jnp.ones(N), (steps == 1).astype(jnp.float32), steps == 1, NEVER)
@@ -151,6 +152,7 @@ def test_a_reward_that_comes_a_step_later_is_discounted_once() -> None:
     np.testing.assert_allclose(values(train(probe(zeros, move), 40), 0.0, 1.0), [0.8, 1], atol=0.05)
 
 
+@pytest.mark.slow
 def test_the_policy_finds_the_action_that_pays() -> None:
     env = probe(
         zeros, lambda seen, steps, action: Step(seen, -((action - 0.7) ** 2), ALWAYS, NEVER)

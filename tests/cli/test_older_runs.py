@@ -155,6 +155,7 @@ def test_the_command_line_continues_a_run_with_old_names(older: Path) -> None:
     assert "guide" not in config_in(older)["ppo"]
 
 
+@pytest.mark.slow
 def test_a_policy_file_with_a_setting_that_is_gone_is_opened(
     cartpole_run: Any, tmp_path: Path
 ) -> None:

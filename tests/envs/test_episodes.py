@@ -130,6 +130,7 @@ def test_a_fall_terminates_one_robot_and_leaves_the_others_alone(legs: Env) -> N
     assert float(one.obs.critic[2, 50]) > -0.1
 
 
+@pytest.mark.slow
 def test_a_fall_in_the_last_step_is_a_termination_and_not_a_truncation(legs: Env) -> None:
     state = fallen(start(legs, 999), 1)  # 20 s are 1,000 steps
     _, moved = legs.step(state, jnp.zeros((N, 12)), KEY)

@@ -49,6 +49,7 @@ def rows(tree: Any, keep: list[int]) -> Any:
     return jax.tree.map(lambda leaf: leaf[np.array(keep)], tree)
 
 
+@pytest.mark.slow
 def test_cartpole_moves_alike_on_both_engines(compiled: Any) -> None:
     on_mjx, native = compiled("cartpole", "mjx"), compiled("cartpole", "native")
     start = starts(native)
@@ -133,6 +134,7 @@ def test_a_legged_robot_moves_alike_on_both_engines(compiled: Any, amplitude: fl
         assert apart.path_qvel.max() < 0.15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["native", "mjx"])
 def test_a_single_step_equals_its_row_among_many(compiled: Any, engine: str) -> None:
     many = compiled("cartpole", engine)
@@ -183,6 +185,7 @@ def test_a_step_is_a_function_of_its_arguments_alone(compiled: Any) -> None:
     chex.assert_trees_all_equal(before, native.step(first.params, first.physics, ctrl))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["native", "mjx"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_diverged_row_is_not_finite_and_leaves_its_neighbours_alone(
