@@ -27,7 +27,7 @@ from jaxrl_hw import RobotSpec, register_robot, register_task
 from jaxrl_hw.types import setting
 
 if TYPE_CHECKING:
-    from jaxrl_hw import Task
+    from jaxrl_hw import Observation, Task
 
 ROBOT = RobotSpec(
     name="hopper",
@@ -79,27 +79,37 @@ class HopParams(NamedTuple):
     effort: Any
 
 
+def params_of(settings: HopConfig) -> HopParams:
+    return HopParams(settings.speed, settings.effort)
+
+
+class HopState(NamedTuple):
+    """What the task itself remembers between two actions; here only the last one."""
+
+    action: Any  # [3]
+
+
+def observe(state: HopState, physics: Any, force: Any) -> Observation:
+    """All but the distance travelled, at sizes near 1. Policy and critic see the same here."""
+    import jax.numpy as jnp
+
+    from jaxrl_hw import Observation
+
+    grounded = (force > 1.0).astype(jnp.float32)
+    entries = jnp.concatenate([physics.qpos[1:], 0.2 * physics.qvel, grounded, state.action])
+    return Observation(entries, entries)
+
+
 def make_hop(settings: HopConfig, robot: RobotSpec, model: Any) -> Task:
     """The task for the compiled model."""
     # here, not at the top: a command names robots and tasks before it loads jax
     import jax
     import jax.numpy as jnp
 
-    from jaxrl_hw import Observation, Outcome, Start, Task, sensor_slices, state_at
+    from jaxrl_hw import Outcome, Start, Task, sensor_slices, state_at
 
     home = state_at(model)  # the keyframe "home", at rest
     foot = sensor_slices(model)["foot_force"]
-
-    class HopState(NamedTuple):
-        """What the task itself remembers between two actions; here only the last one."""
-
-        action: Any  # [3]
-
-    def observe(state: HopState, physics: Any, force: Any) -> Observation:
-        """All but the distance travelled, at sizes near 1. Policy and critic see the same here."""
-        grounded = (force > 1.0).astype(jnp.float32)
-        entries = jnp.concatenate([physics.qpos[1:], 0.2 * physics.qvel, grounded, state.action])
-        return Observation(entries, entries)
 
     def reset(params: HopParams, key: Any) -> Start:
         # a little different each time, or the policy learns one start by heart
@@ -116,13 +126,7 @@ def make_hop(settings: HopConfig, robot: RobotSpec, model: Any) -> Task:
         return jnp.asarray(robot.action_scale) * action
 
     def outcome(
-        params: HopParams,
-        state: HopState,
-        model_params: Any,
-        physics: Any,
-        sensordata: Any,
-        action: Any,
-        key: Any,
+        params: HopParams, state: HopState, model_params, physics, sensordata, action, key
     ) -> Outcome:
         speed = physics.qvel[0]
         height, pitch = physics.qpos[1], physics.qpos[2]
@@ -137,9 +141,6 @@ def make_hop(settings: HopConfig, robot: RobotSpec, model: Any) -> Task:
         force = sensordata[foot]
         figures = {"speed": speed, "in_the_air": (force[0] < 1.0).astype(jnp.float32)}
         return Outcome(physics, state, observe(state, physics, force), rewards, fell, figures)
-
-    def params_of(settings: HopConfig) -> HopParams:
-        return HopParams(settings.speed, settings.effort)
 
     return Task(
         name="hop",
