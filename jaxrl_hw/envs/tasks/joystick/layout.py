@@ -26,6 +26,7 @@ class Legged(NamedTuple):
     foot_vel: np.ndarray  # int [F, 3]
     foot_force: np.ndarray  # int [F]
     foot_rest: np.ndarray  # [F] m, height of each foot's site when it stands
+    contacts: np.ndarray  # int [2], number of all contacts and of those with the floor; or empty
 
 
 def legged_layout(model: Any, feet: tuple[str, ...], soft_limit: float) -> Legged:
@@ -71,4 +72,7 @@ def legged_layout(model: Any, feet: tuple[str, ...], soft_limit: float) -> Legge
         foot_vel=np.stack([entries[slices[f"{foot}_vel"]] for foot in feet]),
         foot_force=np.array([slices[f"{f}_force"].start for f in feet]),
         foot_rest=at_rest[foot_pos[:, 2]],
+        contacts=np.array(
+            [slices[name].start for name in CONTACT_SENSORS if CONTACT_SENSORS <= slices.keys()], int
+        ),
     )
