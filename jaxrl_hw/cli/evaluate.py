@@ -85,7 +85,7 @@ def table(found: Evaluation) -> Table:
 def suite_table(found: Evaluation) -> Table:
     """The robust suite as a rich table: a row per case."""
     title = f"{found.robot}: ten commands in harder worlds, pushes every 2.5 s"
-    names = ["velocity_error", "yaw_error", "power"]
+    names = ["velocity_error", "yaw_error", "power", "self_contacts"]
     shown = _empty_table(title, "case", [*names, "fell"])
     for row in found.cases:
         fell = f"{row['falls']} of {row['trials']}"
@@ -98,11 +98,11 @@ def _empty_table(title: str, first: str, names: list[str]) -> Table:
     table.add_column(first, no_wrap=True)
     for name in names:
         header = f"{name.replace('_', ' ')} {_UNITS.get(name, '')}".strip()
-        table.add_column(header, justify="right")
+        table.add_column(header, justify="right", no_wrap=name == "fell")
     return table
 
 
 def _cell(name: str, value: float) -> str:
     if name == "falls":
         return f"{value:g}"
-    return f"{value:.1f}" if name in ("power", "return") else f"{value:.3f}"
+    return f"{value:.1f}" if name in ("power", "return", "self_contacts") else f"{value:.3f}"

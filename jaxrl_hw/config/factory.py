@@ -11,7 +11,7 @@ from jaxrl_hw.config.resolve import robot_spec, stage_settings, task_name, task_
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs import tasks
 from jaxrl_hw.envs.physics import Physics, make_physics
-from jaxrl_hw.envs.physics.model import compile_model
+from jaxrl_hw.envs.physics.model import check_home_pose, compile_model
 from jaxrl_hw.envs.tasks.api import Task, TaskParams
 from jaxrl_hw.envs.vector import Env, make_vector_env
 from jaxrl_hw.errors import UserError
@@ -34,8 +34,9 @@ def load_task(config: Config) -> tuple[Task, mujoco.MjModel]:
             f"--timestep must divide the control step of {robot.control_dt} s, got {timestep}; "
             f"try {robot.control_dt / max(substeps, 1):g}"
         )
-    body = settings if hasattr(settings, "self_collision") else config.joystick
-    model = compile_model(robot.mjcf, timestep, self_collision=body.self_collision)
+    model = compile_model(robot.mjcf, timestep)
+    check_home_pose(model, robot.name)
+    body = settings if hasattr(settings, "dry_friction") else config.joystick
     if not body.dry_friction:
         model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_FRICTIONLOSS)
     return tasks.make_task(task_name(config), settings, robot, model), model

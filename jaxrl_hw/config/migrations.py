@@ -17,7 +17,6 @@ RENAMED = {
 }
 """Old keys, and what they are called now."""
 BEFORE = {
-    "joystick.self_collision": True,
     "joystick.standing_phase": 1.0,
     "joystick.standing_phase_speed": 0.0,
     "joystick.swing_exponent": 1.0,
@@ -25,12 +24,18 @@ BEFORE = {
     "joystick.recovery_after_s": 2.0,
     "joystick.reward.velocity_fine": 0.0,
     "joystick.reward.landing": 0.0,
+    "joystick.reward.self_contact": 0.0,
     "joystick.reward.walking_power": 0.0,
     "ppo.weight_averaging": 0.0,
     "ppo.critic_warmup": 0,
 }
 """What held before there was a setting for it, whatever a preset says today."""
-RETIRED = {"joystick.ease_in": 0, "joystick.ease_from": None, "joystick.pause_clock": False}
+RETIRED = {
+    "joystick.ease_in": 0,
+    "joystick.ease_from": None,
+    "joystick.pause_clock": False,
+    "joystick.self_collision": True,
+}
 """Settings without a successor, each with the value that had no effect; None: it never had one of
 its own."""
 

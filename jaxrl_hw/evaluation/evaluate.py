@@ -33,15 +33,16 @@ class Evaluation:
     push: float
     """m/s, every 2.5 s; 0 for none."""
     rows: list[dict[str, Any]]
-    """Per command: command, velocity_error (m/s), yaw_error (rad/s), falls, power (W), and for the
-    command to stand drift (m) and lift (m).
+    """Per command: command, velocity_error (m/s), yaw_error (rad/s), falls, power (W),
+    self_contacts (touching points of its own parts in 100 physics steps), and for the command to
+    stand drift (m) and lift (m).
     Cartpole, per start: return, upright_share, upright_at_end (of the last tenth of the time).
     Any other task, per start: return, falls, and the task's own figures."""
     mean: dict[str, float]
     """Of every figure over the rows that have it."""
     cases: list[dict[str, Any]] = field(default_factory=list)
     """The robust suite, per case: name, velocity_error (m/s), yaw_error (rad/s), falls (robots that
-    fell), trials (robots), power (W)."""
+    fell), trials (robots), power (W), self_contacts."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""

@@ -47,9 +47,10 @@ def walking_rows(trajectory: Trajectory) -> list[dict[str, Any]]:
     """Per robot: errors in the base frame and power, as means over the time after `SETTLE_S`.
 
     velocity_error is the mean length of (v_xy - commanded v_xy), yaw_error the mean |yaw rate -
-    commanded yaw rate|. Falls count from the start; a robot that fell continues from standing.
-    Where the command is to stand: drift is the largest horizontal distance from the start, m, and
-    lift the largest height of a foot after `SETTLE_S`, m.
+    commanded yaw rate|. self_contacts is the number of points at which parts of the robot touch
+    each other, summed over 100 physics steps. Falls count from the start; a robot that fell
+    continues from standing. Where the command is to stand: drift is the largest horizontal distance
+    from the start, m, and lift the largest height of a foot after `SETTLE_S`, m.
     """
     after = round(SETTLE_S / trajectory.control_dt)
     commands = trajectory.commands
@@ -57,6 +58,7 @@ def walking_rows(trajectory: Trajectory) -> list[dict[str, Any]]:
     velocity_error = np.linalg.norm(off, axis=-1).mean(axis=0)
     yaw_error = np.abs(trajectory.yaw_rate[after:] - commands[after:, :, 2]).mean(axis=0)
     power = trajectory.power[after:].mean(axis=0)
+    touching = 100 * trajectory.self_contacts[after:].mean(axis=0)
     rows = []
     for i in range(commands.shape[1]):
         row = {
@@ -65,6 +67,7 @@ def walking_rows(trajectory: Trajectory) -> list[dict[str, Any]]:
             "yaw_error": float(yaw_error[i]),
             "falls": int(trajectory.falls[i]),
             "power": float(power[i]),
+            "self_contacts": float(touching[i]),
         }
         if not commands[:, i].any():
             height = trajectory.steps.diagnostics["foot_clearance"][after:, i]

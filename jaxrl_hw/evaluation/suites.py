@@ -70,7 +70,7 @@ def drive_suite(
 
 def case_row(case: Case, trajectory: Trajectory) -> dict[str, Any]:
     """A case's figures: name, velocity_error (m/s), yaw_error (rad/s), falls (robots that fell at
-    least once), trials (robots), power (W)."""
+    least once), trials (robots), power (W), self_contacts (in 100 physics steps)."""
     mean = means(walking_rows(trajectory))
     return {
         "name": case.name,
@@ -79,4 +79,5 @@ def case_row(case: Case, trajectory: Trajectory) -> dict[str, Any]:
         "falls": int((trajectory.falls > 0).sum()),
         "trials": len(trajectory.falls),
         "power": mean["power"],
+        "self_contacts": mean["self_contacts"],
     }

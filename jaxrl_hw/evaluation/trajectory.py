@@ -76,6 +76,11 @@ class Trajectory(NamedTuple):
         return np.asarray(self.steps.qvel)[..., 5]
 
     @property
+    def self_contacts(self) -> np.ndarray:
+        """[T, N] points at which parts of the robot touch, as a mean over the physics steps."""
+        return np.asarray(self.steps.diagnostics["self_contacts"])
+
+    @property
     def power(self) -> np.ndarray:
         """[T, N] W: mechanical power, the sum over joints of |torque * velocity|."""
         return np.asarray(self.steps.diagnostics["power"])

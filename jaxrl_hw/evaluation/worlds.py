@@ -12,6 +12,7 @@ from jax import Array
 
 from jaxrl_hw.config.resolve import robot_spec
 from jaxrl_hw.config.schema import Config
+from jaxrl_hw.envs.physics import servo
 from jaxrl_hw.envs.physics.api import Physics
 from jaxrl_hw.envs.tasks.api import Outcome, Task, TaskParams
 from jaxrl_hw.errors import UserError
@@ -122,7 +123,7 @@ def commanded(task: Task, params: TaskParams, command: Array) -> TaskParams:
 
 
 def on_servos(task: Task, delay: Array) -> Task:
-    """The task for the servo engine: late actions, and power as the motors had it.
+    """The task for the servo engine: late actions, power and contacts of all physics steps.
 
     delay: [] physics steps after which an action arrives.
     """
@@ -136,7 +137,9 @@ def on_servos(task: Task, delay: Array) -> Task:
     def outcome(
         params: TaskParams, state: Any, model: Any, physics: Any, sensed: Array, *rest: Any
     ) -> Outcome:
-        out = task.outcome(params, state, model, physics, sensed[:-1], *rest)
-        return out._replace(diagnostics={**out.diagnostics, "power": sensed[-1]})
+        out = task.outcome(params, state, model, physics, sensed[: -servo.EXTRA], *rest)
+        power, touching = sensed[-servo.EXTRA :]
+        measured = {"power": power, "self_contacts": touching}
+        return out._replace(diagnostics={**out.diagnostics, **measured})
 
     return task._replace(control=control, outcome=outcome)

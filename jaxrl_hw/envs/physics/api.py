@@ -92,3 +92,14 @@ def sensor_slices(model: Any) -> dict[str, slice]:
         model.sensor(i).name: slice(int(adr), int(adr + dim))
         for i, (adr, dim) in enumerate(zip(model.sensor_adr, model.sensor_dim, strict=True))
     }
+
+
+def contact_entries(model: Any) -> np.ndarray | None:
+    """Where sensordata count all contacts and those with the floor, int [2].
+
+    The sensors are "contacts" and "floor_contacts"; None for a model without them.
+    """
+    slices = sensor_slices(model)
+    if not {"contacts", "floor_contacts"} <= slices.keys():
+        return None
+    return np.array([slices["contacts"].start, slices["floor_contacts"].start])

@@ -15,8 +15,11 @@ import mujoco
 import numpy as np
 
 from jaxrl_hw.envs.physics import native
-from jaxrl_hw.envs.physics.api import Physics
+from jaxrl_hw.envs.physics.api import Physics, contact_entries
 from jaxrl_hw.errors import UserError
+
+EXTRA = 2
+"""Sensordata that this engine has beside the model's."""
 
 
 def ctrl_width(model: mujoco.MjModel) -> int:
@@ -30,9 +33,9 @@ def make(
     """The engine for a model whose actuators are position servos on joints.
 
     Its ctrl [2 nu + 1] is: the targets that held before, the targets that are to hold (rad), and
-    after how many physics steps these arrive (0: at once). Its sensordata have one entry more than
-    the model's: the mean mechanical power of the control step, W, the sum over joints of
-    |torque * velocity|.
+    after how many physics steps these arrive (0: at once). Its sensordata have `EXTRA` entries
+    more than the model's, means over the control step: mechanical power, W, the sum over joints of
+    |torque * velocity|; and the number of points at which the robot's own parts touch.
 
     Args:
       model: from `physics.model.compile_model`.
@@ -58,19 +61,24 @@ def make(
     low, high = np.where(held, np.asarray(model.actuator_ctrlrange).T, [[-np.inf], [np.inf]])
     nu = int(model.nu)
 
+    counts = contact_entries(model)
+
     def advance(pool: Any, ctrl: np.ndarray) -> np.ndarray:
         before, after, delay = ctrl[:, :nu], ctrl[:, nu : 2 * nu], ctrl[:, 2 * nu :]
-        power = np.zeros((len(ctrl), 1))
+        measured = np.zeros((len(ctrl), EXTRA))
+        sensed = pool.bind("sensordata")
         for k in range(substeps):
             target = np.clip(np.where(k < delay, before, after), low, high)
             speed = pool.qvel[:, vadr]
             torque = np.clip(kp * (target - pool.qpos[:, qadr]) - kd * speed, -limit, limit)
-            power[:, 0] += np.abs(torque * speed).sum(axis=1)
+            measured[:, 0] += np.abs(torque * speed).sum(axis=1)
             pool.ctrl[:] = torque
             pool.step(nstep=1)
-        return power / substeps
+            if counts is not None:
+                measured[:, 1] += sensed[:, counts[0]] - sensed[:, counts[1]]
+        return measured / substeps
 
-    made = native.make(_motors(model), substeps, fields, threads, native.Loop(advance, extra=1))
+    made = native.make(_motors(model), substeps, fields, threads, native.Loop(advance, extra=EXTRA))
     return made._replace(engine="servo", model=model)
 
 

@@ -55,7 +55,8 @@ class RobotSpec:
     legged robot the sites "imu", FOOT and FOOT_zone and the sensors gyro, linvel, upvector (site
     imu; rad/s and m/s in the frame of the site, unit vector in the world frame) and per foot
     FOOT_pos, FOOT_vel (m, m/s, world frame), FOOT_up (unit vector, world frame) and FOOT_force
-    (normal force, N).
+    (normal force, N). Where it has the contact sensors "contacts" (all that touch) and
+    "floor_contacts", the robot's parts that touch each other are counted.
     Actuators come in the order of the joints; a joint's target is `home + action_scale * action`.
     """
 

@@ -20,7 +20,6 @@ from jaxrl_hw.envs.physics import make_physics
 from jaxrl_hw.envs.physics.api import nominal_params, sensor_slices, sensordata_at, state_at
 from jaxrl_hw.envs.physics.model import compile_model
 from jaxrl_hw.envs.robots import get_robot
-from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
 from jaxrl_hw.errors import UserError
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
@@ -308,21 +307,3 @@ def test_an_unknown_engine_and_an_odd_timestep_are_refused_with_numbers() -> Non
         make_physics("bullet", model, 1)
     with pytest.raises(UserError, match=r"--timestep .*0\.02.*0\.003"):
         make_task(Config(robot="cartpole", physics="native", timestep=0.003))
-
-
-def test_without_self_collision_only_soles_meet_the_floor() -> None:
-    """The whole model keeps its legs apart; the task's may let them pass, as its source does."""
-    apart, free = (
-        make_task(replace(Config(robot="g1_12dof"), joystick=JoystickConfig(self_collision=on)))[1]
-        for on in (True, False)
-    )
-    assert apart.model.npair == 2
-    assert free.model.npair == 0
-    data = mujoco.MjData(free.model)
-    mujoco.mj_resetDataKeyframe(free.model, data, 0)
-    for side, inwards in (("left", -0.5), ("right", 0.5)):
-        data.joint(f"{side}_hip_roll_joint").qpos[:] = inwards
-    mujoco.mj_forward(free.model, data)
-    floor = free.model.geom("floor").id
-    assert all(floor in contact.geom for contact in data.contact)
-    np.testing.assert_array_equal(free.model.body_mass, apart.model.body_mass)

@@ -51,7 +51,6 @@ PRESETS = {
         "curriculum": _STAGES,
         "ppo.end_std": 0.16,
         "ppo.weight_averaging": 0.1,
-        "joystick.self_collision": False,  # as in its source: only soles have collision shapes
         "joystick.vx": (-1.2, 1.2),  # at the edge of its commands a policy is too slow
         "joystick.push_speed": 1.5,
         "joystick.swing_height": 0.085,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import mujoco
 import numpy as np
 
-from jaxrl_hw.envs.physics.api import sensor_slices, sensordata_at
+from jaxrl_hw.envs.physics.api import contact_entries, sensor_slices, sensordata_at
 from jaxrl_hw.errors import UserError
 
 
@@ -26,7 +26,7 @@ class Legged(NamedTuple):
     foot_vel: np.ndarray  # int [F, 3]
     foot_force: np.ndarray  # int [F]
     foot_rest: np.ndarray  # [F] m, height of each foot's site when it stands
-    contacts: np.ndarray  # int [2], number of all contacts and of those with the floor; or empty
+    contacts: np.ndarray | None  # int [2], counts of all contacts and of those with the floor
 
 
 def legged_layout(model: Any, feet: tuple[str, ...], soft_limit: float) -> Legged:
@@ -72,7 +72,5 @@ def legged_layout(model: Any, feet: tuple[str, ...], soft_limit: float) -> Legge
         foot_vel=np.stack([entries[slices[f"{foot}_vel"]] for foot in feet]),
         foot_force=np.array([slices[f"{f}_force"].start for f in feet]),
         foot_rest=at_rest[foot_pos[:, 2]],
-        contacts=np.array(
-            [slices[name].start for name in CONTACT_SENSORS if CONTACT_SENSORS <= slices.keys()], int
-        ),
+        contacts=contact_entries(model),
     )

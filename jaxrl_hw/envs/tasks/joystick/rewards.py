@@ -37,6 +37,7 @@ class Signals(NamedTuple):
     foot_speed: Array  # [F] m/s, horizontal
     foot_sinking: Array  # [F] m/s, downward
     contact: Array  # bool [F]
+    self_contacts: Array  # [] points at which parts of the robot touch each other
     stance: Array  # bool [F], the phase wants this foot down
     swing_height: Array  # [F] m, the phase wants this foot so high
     fell: Array  # bool []
@@ -85,6 +86,10 @@ def landing(s: Signals) -> Array:
 def _is_to_walk(s: Signals) -> Array:
     # a robot that stands and was pushed may spend any power to recover
     return ~is_standing(s.command)
+
+
+def self_contact(s: Signals) -> Array:
+    return s.self_contacts
 
 
 def vertical_velocity(s: Signals) -> Array:
@@ -157,6 +162,7 @@ TERMS: dict[str, Callable[[Signals], Array]] = {
         foot_contact,
         slip,
         landing,
+        self_contact,
         vertical_velocity,
         roll_pitch_rate,
         tilt,

@@ -37,6 +37,8 @@ class JoystickReward:
     landing: float = _varies(0.0)
     """Squared downward speed of feet within 3 cm of their standing height, (m/s)^2, while the
     command is not to stand still."""
+    self_contact: float = _varies(-1.0)
+    """Number of points at which the robot's own parts touch each other."""
     vertical_velocity: float = _varies(-1.0)
     """Squared vertical velocity of the base, (m/s)^2."""
     roll_pitch_rate: float = _varies(-0.1)
@@ -138,9 +140,6 @@ class JoystickConfig:
     """Factor on joint armature, uniform per joint."""
     dry_friction: bool = setting(True)
     """Simulate the joints' dry friction; off, a physics step is a fifth cheaper."""
-    self_collision: bool = setting(True)
-    """Let parts of the robot collide where its model has contact pairs for them; off, only soles
-    and floor do."""
     start_yaw: float = _varies(3.1416, "rad")
     """Largest heading at the start, to either side."""
     start_joint: float = _varies(0.1, "rad")

@@ -173,6 +173,7 @@ def _diagnostics(t: _Joystick, signals: rewards.Signals) -> dict[str, Array]:
         "falls_per_min": signals.fell * (60.0 / t.dt),
         "foot_clearance": jnp.max(signals.foot_height),
         "power": signals.power,
+        "self_contacts": signals.self_contacts,
     }
 
 
@@ -213,6 +214,7 @@ def _signals(
         foot_speed=jnp.linalg.norm(sensordata[b.foot_vel[:, :2]], axis=-1),
         foot_sinking=jnp.maximum(-sensordata[b.foot_vel[:, 2]], 0.0),
         contact=sensordata[b.foot_force] > CONTACT_FORCE,
+        self_contacts=_self_contacts(b, sensordata),
         stance=stance,
         swing_height=swing_height,
         fell=fell,
@@ -221,6 +223,13 @@ def _signals(
         yaw_sigma=p.yaw_sigma,
         height_sigma=p.height_sigma,
     )
+
+
+def _self_contacts(b: Legged, sensordata: Array) -> Array:
+    """Points [] at which the robot's own parts touch; 0 for a model that does not count them."""
+    if b.contacts is None:
+        return jnp.zeros(())
+    return sensordata[b.contacts[0]] - sensordata[b.contacts[1]]
 
 
 def _advance(
