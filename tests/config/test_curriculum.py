@@ -110,7 +110,7 @@ def test_what_shapes_the_program_is_no_stages_business() -> None:
     assert {"joystick.reward.slip", "joystick.vx", "joystick.noise", "cartpole.pole_mass"} <= set(
         allowed
     )
-    shapes = {"joystick.episode_s", "joystick.randomize", "joystick.self_collision", "ppo.gamma"}
+    shapes = {"joystick.episode_s", "joystick.randomize", "ppo.gamma"}
     assert not shapes & set(allowed)
 
 

@@ -32,6 +32,7 @@ SIGNALS = Signals(
     foot_speed=jnp.array([0.3, 2.0]),
     foot_sinking=jnp.array([0.2, 0.7]),
     contact=jnp.array([True, False]),
+    self_contacts=jnp.array(3.0),
     stance=jnp.array([True, False]),
     swing_height=jnp.array([0.0, 0.08]),
     fell=jnp.array(True),
@@ -48,6 +49,7 @@ BY_HAND = {
     "foot_contact": 2.0,  # one is to stand and does, one is to swing and does
     "slip": 0.09,  # 0.3^2; the fast foot is in the air
     "landing": 0.04,  # 0.2^2; the other foot is 5 cm up
+    "self_contact": 3.0,
     "vertical_velocity": 0.09,
     "roll_pitch_rate": 0.05,  # 0.1^2 + 0.2^2
     "tilt": 0.36,

@@ -58,7 +58,7 @@ def test_torques_are_those_of_a_deployment_script(delay: int) -> None:
     ctrl = jnp.asarray(np.concatenate([before, after, [delay]]), jnp.float32)
     for _ in range(5):
         state, sensed = physics.step({}, state, ctrl)
-        powers.append(float(sensed[-1]))
+        powers.append(float(sensed[-servo.EXTRA]))
     data, power = by_hand(model, before, after, delay, steps=5)
     # the row goes through float32 between control steps
     np.testing.assert_allclose(state.qpos, data.qpos, atol=2e-5)
