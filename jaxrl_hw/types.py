@@ -24,9 +24,9 @@ Metrics = dict[str, Any]
 """Scalars of one iteration by name; the same names in every iteration of a run."""
 
 
-MotionPrior = Callable[[], Callable[["Array"], tuple["Array", "Array"]]]
-"""Makes key -> (normalized policy observation [O], action [A]): samples of a motion that a policy
-may be fitted to before it learns (behaviour cloning)."""
+Motion = Callable[["Array"], tuple["Array", "Array"]]
+"""key -> (normalized policy observation [O], action [A]): a sample of a motion that a policy may be
+fitted to before it learns (behaviour cloning)."""
 
 
 class Observation(NamedTuple):
@@ -112,7 +112,6 @@ class EnvSpec(NamedTuple):
     critic_size: int  # C
     action_size: int  # A
     symmetry: Symmetry | None = None
-    motion_prior: MotionPrior | None = None
 
 
 class Algorithm(NamedTuple):
@@ -132,6 +131,9 @@ class Algorithm(NamedTuple):
     policy: Any
     critic_warmup: int = 0
     """Iterations at the start in which only the critic learns."""
+    clone: Callable[[Learner, Motion, Array], Learner] | None = None
+    """(fresh learner, motion, the key that init got) -> the learner with its policy fitted to the
+    motion; None where it starts from nothing."""
 
     @property
     def unroll(self) -> int:

@@ -22,7 +22,7 @@ from jaxrl_hw.algos.networks.mlp import MLP
 from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.algos.ppo_settings import ENTRY, PPOConfig
 from jaxrl_hw.algos.returns import gae
-from jaxrl_hw.algos.weight_averaging import averaged, follow
+from jaxrl_hw.algos.weight_averaging import averaged, follow, restarted
 from jaxrl_hw.errors import unknown
 from jaxrl_hw.types import (
     Algorithm,
@@ -30,6 +30,7 @@ from jaxrl_hw.types import (
     EnvSpec,
     Learner,
     Metrics,
+    Motion,
     Observation,
     PhaseMask,
     Sizes,
@@ -70,8 +71,7 @@ class _Nets(NamedTuple):
 def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "float32") -> Algorithm:
     """PPO for an environment's sizes; see `jaxrl_hw.types.Algorithm` for what is returned.
 
-    Without a symmetry the mirror loss and the augmentation are off. With a motion prior the policy
-    starts from its motion, unless `config.motion_prior` is off.
+    Without a symmetry the mirror loss and the augmentation are off.
 
     Raises:
       UserError: unknown activation, schedule or symmetry mode.
@@ -88,10 +88,15 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
     optimizer = _optimizer(config)
 
     def init(key: Array) -> Learner:
-        prior = spec.motion_prior if config.motion_prior else None
-        params = _fresh(nets, net.init_std, spec._replace(motion_prior=prior), key)
+        params = _fresh(nets, net.init_std, spec, key)
         stats = ObsStats(normalize.init(spec.obs_size), normalize.init(spec.critic_size))
         return Learner(params, optimizer.init(params), stats)
+
+    def clone(learner: Learner, motion: Motion, key: Array) -> Learner:
+        _, _, key_motion = jax.random.split(key, 3)  # the part that `_fresh` leaves
+        weights = clone_motion(nets.policy, learner.params.policy, motion, key_motion)
+        params = learner.params._replace(policy=weights)
+        return learner._replace(params=params, opt_state=restarted(learner.opt_state, weights))
 
     def policy(learner: Learner, policy_obs: Array, phase_mask: PhaseMask | None = None) -> Array:
         weights = averaged(learner.params.policy, learner.opt_state)
@@ -124,15 +129,14 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
 
     sizes = Sizes(spec.obs_size, spec.critic_size, spec.action_size, symmetry is not None)
     needs = ENTRY.needs(config, net, sizes)
-    return Algorithm("ppo", needs, init, act, update, policy, config.critic_warmup)
+    cloned = clone if config.motion_prior else None
+    return Algorithm("ppo", needs, init, act, update, policy, config.critic_warmup, cloned)
 
 
 def _fresh(nets: _Nets, init_std: float, spec: EnvSpec, key: Array) -> Params:
-    """Networks that know nothing but the motion prior. Consumes key."""
-    key_policy, key_value, key_prior = jax.random.split(key, 3)
+    """Networks that know nothing yet. Consumes key but for its third part, which is clone's."""
+    key_policy, key_value, _ = jax.random.split(key, 3)
     policy = nets.policy.init(key_policy, jnp.zeros(spec.obs_size))
-    if spec.motion_prior is not None:
-        policy = clone_motion(nets.policy, policy, spec.motion_prior(), key_prior)
     value = nets.value.init(key_value, jnp.zeros(spec.critic_size))
     return Params(policy, value, jnp.full(spec.action_size, jnp.log(init_std), jnp.float32))
 

@@ -14,18 +14,23 @@ from jax import Array
 
 from jaxrl_hw.envs.vector import Env, make_key
 from jaxrl_hw.training.rollout import collect, init_rollout
+from jaxrl_hw.training.warm_start import Source, warm_start
 from jaxrl_hw.types import MILLION, Algorithm, Batch, Learner, Metrics, TrainState
 
 TrainStep = Callable[[TrainState], tuple[TrainState, Metrics]]
 
 
-def init_train_state(env: Env, algorithm: Algorithm, seed: int) -> TrainState:
-    """A run's first state: fresh parameters, fresh environments, nothing done."""
+def init_train_state(
+    env: Env, algorithm: Algorithm, seed: int, source: Source | None = None
+) -> TrainState:
+    """A run's first state: fresh environments, nothing done, and a policy that knows the source, or
+    else the task's motion (`warm_start`)."""
 
     def reset(key: Array) -> Any:
         return _run_once(lambda key: init_rollout(env, key), key)
 
-    return _first(jax.jit(algorithm.init), reset, seed)
+    fresh = _first(jax.jit(algorithm.init), reset, seed)
+    return warm_start(fresh, env, algorithm, _keys(seed)[1], source)
 
 
 def state_form(env: Env, algorithm: Algorithm) -> TrainState:
@@ -39,7 +44,7 @@ def state_form(env: Env, algorithm: Algorithm) -> TrainState:
 def _first(
     init: Callable[[Array], Learner], reset: Callable[[Array], Any], seed: int
 ) -> TrainState:
-    key, key_learner, key_envs = jax.random.split(make_key(seed), 3)
+    key, key_learner, key_envs = _keys(seed)
     return TrainState(
         *init(key_learner),
         env_state=reset(key_envs),
@@ -47,6 +52,11 @@ def _first(
         iteration=jnp.zeros((), jnp.int32),
         env_steps=jnp.zeros(2, jnp.uint32),
     )
+
+
+def _keys(seed: int) -> Array:
+    """Of the run, of its learner's start and of its first environments [3]."""
+    return jax.random.split(make_key(seed), 3)
 
 
 def with_fresh_envs(state: TrainState, env: Env, seed: int) -> TrainState:

@@ -20,8 +20,9 @@ from jaxrl_hw.config.factory import make_algorithm, make_env
 from jaxrl_hw.config.presets import preset_config
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.policies.from_state import portable
+from jaxrl_hw.training.init_from import open_source
 from jaxrl_hw.training.run import make_policy
-from jaxrl_hw.training.warm_start import first_state
+from jaxrl_hw.training.train_step import init_train_state
 from jaxrl_hw.types import Batch, EnvSpec, Observation
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
@@ -113,5 +114,6 @@ def test_a_run_continues_exports_and_hands_over_its_mean(train_run: Any, tmp_pat
     config = replace(whole.config, run_dir=str(tmp_path / "new"), **source)
     env = make_env(config)
     algorithm = make_algorithm(config, env)
-    state = first_state(env, algorithm, config, Console(io.StringIO()))
+    source = open_source(config, env, algorithm, Console(io.StringIO()))
+    state = init_train_state(env, algorithm, config.seed, source)
     np.testing.assert_allclose(make_policy(env, algorithm, state)(obs), action, atol=1e-6)
