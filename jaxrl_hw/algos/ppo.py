@@ -7,6 +7,7 @@ and right are alike (Yu, Turk and Liu 2018, arXiv:1801.08093).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -14,15 +15,19 @@ import jax.numpy as jnp
 import optax
 from jax import Array, lax
 
-from jaxrl_hw.algos.annealing import adapt_rate, noise_bound, warmup_minibatches
-from jaxrl_hw.algos.critic_warmup import freeze_policy
 from jaxrl_hw.algos.motion_prior import clone_motion
 from jaxrl_hw.algos.networks import distributions, normalize
 from jaxrl_hw.algos.networks.mlp import MLP
 from jaxrl_hw.algos.networks.settings import NetConfig
+from jaxrl_hw.algos.optimizer import (
+    adapt_rate,
+    averaged,
+    make_optimizer,
+    noise_bound,
+    restarted,
+)
 from jaxrl_hw.algos.ppo_settings import ENTRY, PPOConfig
 from jaxrl_hw.algos.returns import gae
-from jaxrl_hw.algos.weight_averaging import averaged, follow, restarted
 from jaxrl_hw.errors import unknown
 from jaxrl_hw.types import (
     Algorithm,
@@ -85,18 +90,12 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
         MLP(net.policy, spec.action_size, net.activation, out_scale=0.01, dtype=precision),
         MLP(net.value, 1, net.activation, dtype=precision),
     )
-    optimizer = _optimizer(config)
+    optimizer = make_optimizer(config)
 
     def init(key: Array) -> Learner:
         params = _fresh(nets, net.init_std, spec, key)
         stats = ObsStats(normalize.init(spec.obs_size), normalize.init(spec.critic_size))
         return Learner(params, optimizer.init(params), stats)
-
-    def clone(learner: Learner, motion: Motion, key: Array) -> Learner:
-        _, _, key_motion = jax.random.split(key, 3)  # the part that `_fresh` leaves
-        weights = clone_motion(nets.policy, learner.params.policy, motion, key_motion)
-        params = learner.params._replace(policy=weights)
-        return learner._replace(params=params, opt_state=restarted(learner.opt_state, weights))
 
     def policy(learner: Learner, policy_obs: Array, phase_mask: PhaseMask | None = None) -> Array:
         weights = averaged(learner.params.policy, learner.opt_state)
@@ -129,8 +128,8 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
 
     sizes = Sizes(spec.obs_size, spec.critic_size, spec.action_size, symmetry is not None)
     needs = ENTRY.needs(config, net, sizes)
-    cloned = clone if config.motion_prior else None
-    return Algorithm("ppo", needs, init, act, update, policy, config.critic_warmup, cloned)
+    clone = partial(_cloned, nets) if config.motion_prior else None
+    return Algorithm("ppo", needs, init, act, update, policy, config.critic_warmup, clone)
 
 
 def _fresh(nets: _Nets, init_std: float, spec: EnvSpec, key: Array) -> Params:
@@ -141,6 +140,14 @@ def _fresh(nets: _Nets, init_std: float, spec: EnvSpec, key: Array) -> Params:
     return Params(policy, value, jnp.full(spec.action_size, jnp.log(init_std), jnp.float32))
 
 
+def _cloned(nets: _Nets, learner: Learner, motion: Motion, key: Array) -> Learner:
+    """The learner with its policy fitted to a motion. Consumes what `_fresh` leaves of key."""
+    _, _, key_motion = jax.random.split(key, 3)
+    weights = clone_motion(nets.policy, learner.params.policy, motion, key_motion)
+    params = learner.params._replace(policy=weights)
+    return learner._replace(params=params, opt_state=restarted(learner.opt_state, weights))
+
+
 def _masked(phase_mask: PhaseMask | None, policy_obs: Array) -> Array:
     return policy_obs if phase_mask is None else phase_mask(policy_obs)
 
@@ -148,25 +155,6 @@ def _masked(phase_mask: PhaseMask | None, policy_obs: Array) -> Array:
 def _take_in(stats: ObsStats, obs: Observation) -> ObsStats:
     return ObsStats(
         normalize.update(stats.policy, obs.policy), normalize.update(stats.critic, obs.critic)
-    )
-
-
-def _optimizer(config: PPOConfig) -> optax.GradientTransformationExtraArgs:
-    frozen = warmup_minibatches(config)
-
-    def clipped_adam(learning_rate: Any) -> optax.GradientTransformation:
-        adam = optax.adam(learning_rate, eps=1e-5)
-        steps = [
-            optax.clip_by_global_norm(config.max_grad_norm),
-            freeze_policy(adam, frozen) if frozen else adam,
-        ]
-        return optax.chain(
-            *steps, *([follow(config.weight_averaging)] if config.weight_averaging else [])
-        )
-
-    # the rate is part of the state, so that it is saved and continues with it
-    return optax.inject_hyperparams(clipped_adam)(
-        learning_rate=jnp.asarray(config.learning_rate, jnp.float32)
     )
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from jaxrl_hw.algos.networks.normalize import RunningStats
-from jaxrl_hw.algos.weight_averaging import restarted
+from jaxrl_hw.algos.optimizer import restarted
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.policies.from_state import params_of, stats_of
 from jaxrl_hw.policies.portable import PortablePolicy

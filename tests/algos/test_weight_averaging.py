@@ -13,7 +13,7 @@ import numpy as np
 import optax
 import pytest
 
-from jaxrl_hw.algos import ppo, weight_averaging
+from jaxrl_hw.algos import optimizer, ppo
 from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.algos.ppo_settings import PPOConfig
 from jaxrl_hw.config.factory import make_algorithm, make_env
@@ -35,7 +35,7 @@ class Weights(NamedTuple):
 
 def mean_of(path: list[float], part: float) -> float:
     """What is kept of a policy whose only weight takes this path."""
-    follow = weight_averaging.follow(part)
+    follow = optimizer.follow(part)
     weights = Weights(jnp.zeros(1), jnp.zeros(1))
     state = follow.init(weights)
     for goal in path:
@@ -107,7 +107,7 @@ def test_a_run_continues_exports_and_hands_over_its_mean(train_run: Any, tmp_pat
     np.testing.assert_array_equal(parts.policy(obs), action)
     np.testing.assert_allclose(portable(whole.config, whole.state)(obs), action, atol=1e-5)
     last = whole.state.params.policy
-    mean = weight_averaging.averaged(last, whole.state.opt_state)
+    mean = optimizer.averaged(last, whole.state.opt_state)
     off = jax.tree.map(lambda a, b: float(jnp.abs(a - b).max()), mean, last)
     assert max(jax.tree.leaves(off)) > 1e-4, "the mean is not the last"
     source = {"init_from": str(tmp_path / "whole"), "iterations": 1, **changes}
