@@ -196,6 +196,7 @@ def setting(
     at_most: float | None = None,
     resume: bool = False,
     stage: bool = False,
+    driven: Any = None,
 ) -> Any:
     """A field of a settings class, with what is to be known of it beside its default.
 
@@ -208,9 +209,11 @@ def setting(
       at_least, above, at_most: bounds of a number, or of every number of a tuple.
       resume: whether the setting may change when a run is continued.
       stage: whether a stage of the curriculum may change it.
+      driven: its value where a policy is only driven under commands (evaluation, films) and nothing
+        is to disturb the robot; None for the run's own.
     """
     about = {"unit": unit, "at_least": at_least, "above": above, "at_most": at_most}
-    metadata = {**about, "resume": resume, "stage": stage}
+    metadata = {**about, "resume": resume, "stage": stage, "driven": driven}
     if isinstance(default, type):
         return dataclasses.field(default_factory=default, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
