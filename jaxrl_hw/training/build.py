@@ -84,17 +84,12 @@ def _compiled(plan: Plan, env: Env, algorithm: Algorithm) -> Built:
     items = None
     if collect and update:
         items = measure.items_of(env, form, compiled.batch, collect, update)
-        plan = _verified(plan, items, compiled.lowered)
+        # the compiler's figures take the place of the expected ones
+        key = memory_model.program_key(plan.config, plan.hardware)
+        store(key, points={env.num_envs: items}, lowered={env.num_envs: compiled.lowered})
+        memory = memory_model.footprint(plan.config, plan.hardware)
+        plan = replace(plan, footprint=memory).resized(plan.config)
     return Built(plan, env, algorithm, compiled.step, items)
-
-
-def _verified(plan: Plan, items: dict[str, int], lowered: str) -> Plan:
-    """The plan with the compiler's figures in place of the expected ones."""
-    number = int(plan.config.num_envs)
-    key = memory_model.program_key(plan.config, plan.hardware)
-    store(key, points={number: items}, lowered={number: lowered})
-    memory = memory_model.footprint(plan.config, plan.hardware)
-    return replace(plan, footprint=memory).resized(plan.config)
 
 
 def _wanted(plan: Plan, may_resize: bool) -> int:

@@ -89,7 +89,7 @@ def measure(config: Config, hardware: Hardware) -> Measurement:
     with ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(lambda: compile_update(*small, quick))
         compiled = compile_train_step(*large, quick)
-        small_update, small_batch = waiting.result()
+        small_update, small_batch, _ = waiting.result()
     collect, update, few_updated = (
         program_memory(c) for c in (compiled.collect, compiled.update, small_update)
     )

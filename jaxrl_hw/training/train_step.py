@@ -114,16 +114,16 @@ def compile_train_step(
       state: a state or its jax.ShapeDtypeStructs.
       options: XLA's compiler options, by name.
     """
-    collect_half, update_half = _halves(env, algorithm)
-    _, batch, _ = jax.eval_shape(collect_half, *_collected_from(state, state.key))
+    collect_half, _ = _halves(env, algorithm)
     with ThreadPoolExecutor(2) as threads:
-        updating = threads.submit(
-            lambda: _compile(update_half.lower(state.learner, batch, state.key), options)
-        )
+        updating = threads.submit(compile_update, env, algorithm, state, options)
         collecting = threads.submit(
             lambda: _compile(collect_half.lower(*_collected_from(state, state.key)), options)
         )
-        (collect, collect_hash), (update, update_hash) = collecting.result(), updating.result()
+        (collect, collect_hash), (update, batch, update_hash) = (
+            collecting.result(),
+            updating.result(),
+        )
     step = _compose(env, algorithm, collect, update)
     return CompiledStep(step, collect, update, batch, collect_hash + update_hash)
 
@@ -141,11 +141,12 @@ def _compile(lowered: Any, options: dict[str, Any] | None) -> tuple[Any, str]:
 
 def compile_update(
     env: Env, algorithm: Algorithm, state: TrainState, options: dict[str, Any] | None = None
-) -> tuple[Any, Batch]:
-    """The compiled update alone, and the form of its batch."""
+) -> tuple[Any, Batch, str]:
+    """The compiled update alone, the form of its batch, and the hash of its source."""
     collect_half, update_half = _halves(env, algorithm)
     _, batch, _ = jax.eval_shape(collect_half, *_collected_from(state, state.key))
-    return update_half.lower(state.learner, batch, state.key).compile(options), batch
+    update, lowered = _compile(update_half.lower(state.learner, batch, state.key), options)
+    return update, batch, lowered
 
 
 def _halves(env: Env, algorithm: Algorithm) -> tuple[Any, Any]:
