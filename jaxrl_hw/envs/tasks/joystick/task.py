@@ -22,7 +22,6 @@ from jaxrl_hw.envs.tasks.joystick import (
     gait,
     geometry,
     observations,
-    odometry,
     randomize,
     rewards,
 )
@@ -52,7 +51,6 @@ class _Joystick(NamedTuple):
     robot: Any  # robots.RobotSpec
     model: Any  # mujoco.MjModel, host side
     body: Legged
-    feet_from_rates: np.ndarray  # [3 + A, 2 F]; see `odometry`
     at_home: PhysState
     home_sensordata: np.ndarray
     nominal: ModelParams
@@ -78,7 +76,6 @@ def make(config: JoystickConfig, robot: Any, model: Any) -> Task:
         robot,
         model,
         body,
-        odometry.foot_velocities(model, robot.feet, body),
         state_at(model),
         sensordata_at(model),
         nominal_params(model, randomize.FIELDS),
@@ -106,7 +103,7 @@ def _task(t: _Joystick, obs_size: int, critic_size: int) -> Task:
         params_of=params_of,
         reward_weights=lambda params: params.reward,
         phase_mask=lambda params: observations.phase_mask(
-            params.standing_phase, t.feet_from_rates, params.standing_phase_speed
+            params.standing_phase, t.body.feet_from_rates, params.standing_phase_speed
         ),
         motion_prior=lambda: gait.stepping_in_place(params_of(settings), t.robot, t.model, t.body),
     )
@@ -191,7 +188,7 @@ def _signals(
     torque = jnp.clip(
         b.kp * (_target(t, action) - joint) - b.kd * joint_velocity, -b.torque_limit, b.torque_limit
     )
-    feet = jnp.concatenate([physics.qvel[3:6], joint_velocity]) @ t.feet_from_rates
+    feet = jnp.concatenate([physics.qvel[3:6], joint_velocity]) @ b.feet_from_rates
     standing = commands.is_to_stand(p, state.command, physics, feet)
     stance, swing_height = gait.wanted(p, t.robot, state.phase, standing)
     fell = (physics.qpos[2] < t.robot.fall_height) | (-gravity[2] < np.cos(t.settings.fall_tilt))
