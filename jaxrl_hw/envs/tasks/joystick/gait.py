@@ -14,6 +14,7 @@ from jax import Array
 from jaxrl_hw.envs.tasks.joystick import commands, observations
 from jaxrl_hw.envs.tasks.joystick.layout import Legged
 from jaxrl_hw.envs.tasks.joystick.params import JoystickParams
+from jaxrl_hw.envs.tasks.joystick.settings import observation_sizes
 
 _STEPS, _DAMPING = 50, 1e-4
 
@@ -61,7 +62,7 @@ def stepping_in_place(
     """
     lifted = np.stack([lifted_pose(model, foot, body, params.swing_height) for foot in robot.feet])
     per_action = lifted / np.asarray(robot.action_scale, np.float32)
-    size, _ = observations.sizes(len(body.home), len(robot.feet))
+    size, _ = observation_sizes(len(body.home), len(robot.feet))
 
     def sample(key: Array) -> tuple[Array, Array]:
         key_command, key_phase, key_rest = jax.random.split(key, 3)

@@ -150,16 +150,21 @@ class JoystickConfig:
     reward: JoystickReward = setting(JoystickReward)
 
 
+def observation_sizes(joints: int, feet: int) -> tuple[int, int]:
+    """Entries of the policy's and the critic's observation: (O, C)."""
+    policy = 11 + 3 * joints
+    return policy, policy + 5 + 2 * feet
+
+
 def sizes(robot: Any) -> tuple[int, int, int]:
     """Numbers in the policy's observation, in the critic's, and in one environment's state.
 
     They follow from the robot's joints and feet, so that a plan needs no simulator. `robot` is a
-    RobotSpec. Sources: observations.py for the observations, episode.EnvState for the state.
+    RobotSpec. Source: episode.EnvState for the state.
     """
     joints, feet = len(robot.action_scale), len(robot.feet)
     bodies = joints + 2
-    obs = 11 + 3 * joints
-    critic = obs + 5 + 2 * feet
+    obs, critic = observation_sizes(joints, feet)
     physics = 3 * (joints + 7) + 8 * bodies + 2 * (joints + 6)
     return obs, critic, physics + 13 * 3 + joints + obs + critic
 

@@ -27,7 +27,7 @@ from jaxrl_hw.envs.tasks.joystick import (
 )
 from jaxrl_hw.envs.tasks.joystick.layout import Legged, legged_layout
 from jaxrl_hw.envs.tasks.joystick.params import JoystickParams, Range, params_of
-from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
+from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig, observation_sizes
 from jaxrl_hw.types import Observation, Symmetry
 
 CONTACT_FORCE = 1.0
@@ -83,7 +83,7 @@ def make(config: JoystickConfig, robot: Any, model: Any) -> Task:
         model.geom("floor").id,
         robot.control_dt,
     )
-    return _task(t, *observations.sizes(len(t.body.home), len(robot.feet)))
+    return _task(t, *observation_sizes(len(t.body.home), len(robot.feet)))
 
 
 def _task(t: _Joystick, obs_size: int, critic_size: int) -> Task:
@@ -270,7 +270,7 @@ def _readings(
 
 
 def _observe(p: JoystickParams, readings: observations.Readings, key: Array) -> Observation:
-    size, _ = observations.sizes(readings.joint.shape[0], readings.foot_height.shape[0])
+    size, _ = observation_sizes(readings.joint.shape[0], readings.foot_height.shape[0])
     unit = jax.random.uniform(key, (size,), minval=-1.0, maxval=1.0)
     return observations.observe(readings, unit, p.noise)
 
