@@ -17,13 +17,7 @@ SAMPLES, MINIBATCH, EPOCHS = 8192, 256, 6
 
 
 def clone_motion(policy: MLP, params: Any, motion: Motion, key: Array) -> Any:
-    """The parameters of a network fitted to a motion by regression. Consumes key.
-
-    Args:
-      policy: the network; params: its fresh parameters.
-      motion: key -> (normalized policy observation [O], action [A]).
-      key: consumed.
-    """
+    """A network's fresh parameters, fitted to a motion by regression. Consumes key."""
     samples = jax.vmap(motion)(jax.random.split(key, SAMPLES))
     parts = jax.tree.map(lambda x: x.reshape(-1, MINIBATCH, x.shape[-1]), samples)
     adam = optax.adam(optax.linear_schedule(3e-3, 0.0, EPOCHS * SAMPLES // MINIBATCH))

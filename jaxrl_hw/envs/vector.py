@@ -56,10 +56,7 @@ def make_vector_env(
 ) -> Env:
     """num_envs environments of a task on an engine.
 
-    Args:
-      task, physics: what is stepped.
-      num_envs: N.
-      stages: (env step from which they hold, task parameters), rising; none for `task.params`
+    stages: (env step from which they hold, task parameters), rising; none for `task.params`
         throughout a run.
     """
     stages = tuple(stages) or ((0, task.params),)

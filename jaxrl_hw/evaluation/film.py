@@ -146,12 +146,9 @@ def _diagnostics(trajectory: Trajectory) -> Figures:
 
 
 def recent_mean(values: np.ndarray, restart: np.ndarray, window: int) -> np.ndarray:
-    """Running means [T, D] over the last `window` steps, none from before a restart.
+    """Running means of values [T, D] over the last `window` steps, none from before a restart.
 
-    Args:
-      values: [T, D].
-      restart: [T] bool: a new episode begins with this step.
-      window: steps, at least 1; fewer at the start.
+    restart: [T] bool: a new episode begins with this step.
     """
     means, start = np.empty(values.shape), 0
     for step in range(len(values)):

@@ -50,12 +50,8 @@ def build_step(
 ) -> Built:
     """Compile the train step and compare what it will allocate with the memory budget.
 
-    Args:
-      plan: as made; its footprint may be an estimate.
-      env, algorithm: of the plan's config.
-      may_resize: whether the number of environments may change: down where it would not fit, up
+    may_resize: whether the number of environments may change: down where it would not fit, up
         where an estimate has left a part of the memory unused.
-      console: where changes are printed.
 
     Raises:
       UserError: the number is the user's and does not fit.
@@ -124,11 +120,8 @@ def remember_session(
 ) -> None:
     """Add a session's speed and memory to the measurement cache, for later plans.
 
-    Args:
-      built: what it iterated with.
-      memory: watched since the session began.
-      rates: control steps per second of its iterations.
-      fresh_process: whether the process's memory is the session's alone.
+    rates: control steps per second of its iterations.
+    fresh_process: whether the process's memory is the session's alone.
     """
     if len(rates) < _ENOUGH_ITERATIONS:
         return

@@ -55,15 +55,11 @@ class TrainContext:
 
 
 class Session:
-    """Iterations on one compiled train step.
+    """Iterations on one compiled train step, from a state on.
 
-    Args:
-      context: of the run.
-      built: the compiled step, with its plan.
-      state: to start from.
-      compile_s: seconds that building took.
-      too_large: sizes that did not fit in memory before (`fitted_size.size_of`).
-      rescued_stage: curriculum stage of the state's last iteration where the state was rescued from
+    compile_s: seconds that building took.
+    too_large: sizes that did not fit in memory before (`fitted_size.size_of`).
+    rescued_stage: curriculum stage of the state's last iteration where the state was rescued from
         a session that ran out of memory, and is saved before anything else; else None.
     """
 

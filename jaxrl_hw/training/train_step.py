@@ -60,12 +60,9 @@ def _keys(seed: int) -> Array:
 
 
 def with_fresh_envs(state: TrainState, env: Env, seed: int) -> TrainState:
-    """The same learner, counters and key with fresh environments.
+    """The same learner, counters and key with fresh environments, perhaps of another number.
 
-    Args:
-      state: its env_state may be None.
-      env: the environments to reset; their number may differ from the state's.
-      seed: of the run; every iteration of it gets other environments.
+    seed: of the run; every iteration of it gets other environments.
     """
     key = jax.random.fold_in(make_key(seed), state.iteration)
     envs = _run_once(
@@ -109,10 +106,8 @@ def compile_train_step(
 ) -> CompiledStep:
     """The same step, compiled now for states of this form; the two halves in parallel.
 
-    Args:
-      env, algorithm: as for `make_train_step`.
-      state: a state or its jax.ShapeDtypeStructs.
-      options: XLA's compiler options, by name.
+    state: a state or its jax.ShapeDtypeStructs.
+    options: XLA's compiler options, by name.
     """
     collect_half, _ = _halves(env, algorithm)
     with ThreadPoolExecutor(2) as threads:

@@ -108,10 +108,7 @@ def phase_mask(standing_phase: Any, feet: np.ndarray, fastest: Any) -> PhaseMask
 def observe(r: Readings, unit_noise: Array, scale: Any) -> Observation:
     """Both observations.
 
-    Args:
-      r: readings without noise.
-      unit_noise: [O], uniform in [-1, 1].
-      scale: factor on all noise.
+    unit_noise: [O], uniform in [-1, 1]; scale is a factor on all of the policy's noise.
     """
     clean = policy_entries(r)
     parts = entries(r.joint.shape[0])

@@ -60,12 +60,7 @@ class _Joystick(NamedTuple):
 
 
 def make(config: JoystickConfig, robot: Any, model: Any) -> Task:
-    """The task for a legged robot.
-
-    Args:
-      config: ranges, rewards, randomization.
-      robot: its `RobotSpec`.
-      model: its compiled model (`physics.model.compile_model`).
+    """The task for a legged robot, a `RobotSpec`, and its compiled MjModel.
 
     Raises:
       UserError: the model lacks sensors or joints that the task reads.
