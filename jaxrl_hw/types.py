@@ -24,9 +24,9 @@ Metrics = dict[str, Any]
 """Scalars of one iteration by name; the same names in every iteration of a run."""
 
 
-MotionPrior = Callable[[], Callable[["Array"], tuple["Array", "Array"]]]
-"""Makes key -> (normalized policy observation [O], action [A]): samples of a motion that a policy
-may be fitted to before it learns (behaviour cloning)."""
+Motion = Callable[["Array"], tuple["Array", "Array"]]
+"""key -> (normalized policy observation [O], action [A]): a sample of a motion that a policy may be
+fitted to before it learns (behaviour cloning)."""
 
 
 class Observation(NamedTuple):
@@ -112,7 +112,6 @@ class EnvSpec(NamedTuple):
     critic_size: int  # C
     action_size: int  # A
     symmetry: Symmetry | None = None
-    motion_prior: MotionPrior | None = None
 
 
 class Algorithm(NamedTuple):
@@ -132,6 +131,9 @@ class Algorithm(NamedTuple):
     policy: Any
     critic_warmup: int = 0
     """Iterations at the start in which only the critic learns."""
+    clone: Callable[[Learner, Motion, Array], Learner] | None = None
+    """(fresh learner, motion, the key that init got) -> the learner with its policy fitted to the
+    motion; None where it starts from nothing."""
 
     @property
     def unroll(self) -> int:
@@ -194,6 +196,7 @@ def setting(
     at_most: float | None = None,
     resume: bool = False,
     stage: bool = False,
+    driven: Any = None,
 ) -> Any:
     """A field of a settings class, with what is to be known of it beside its default.
 
@@ -206,9 +209,11 @@ def setting(
       at_least, above, at_most: bounds of a number, or of every number of a tuple.
       resume: whether the setting may change when a run is continued.
       stage: whether a stage of the curriculum may change it.
+      driven: its value where a policy is only driven under commands (evaluation, films) and nothing
+        is to disturb the robot; None for the run's own.
     """
     about = {"unit": unit, "at_least": at_least, "above": above, "at_most": at_most}
-    metadata = {**about, "resume": resume, "stage": stage}
+    metadata = {**about, "resume": resume, "stage": stage, "driven": driven}
     if isinstance(default, type):
         return dataclasses.field(default_factory=default, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)

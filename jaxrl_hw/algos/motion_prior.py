@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,22 +10,15 @@ import optax
 from jax import Array, lax
 
 from jaxrl_hw.algos.networks.mlp import MLP
+from jaxrl_hw.types import Motion
 
 SAMPLES, MINIBATCH, EPOCHS = 8192, 256, 6
 """192 steps of Adam: on stepping in place they explain 99 % of the actions' variance."""
 
 
-def clone_motion(
-    policy: MLP, params: Any, sample: Callable[[Array], tuple[Array, Array]], key: Array
-) -> Any:
-    """The parameters of a network fitted to a motion by regression. Consumes key.
-
-    Args:
-      policy: the network; params: its fresh parameters.
-      sample: key -> (normalized policy observation [O], action [A]).
-      key: consumed.
-    """
-    samples = jax.vmap(sample)(jax.random.split(key, SAMPLES))
+def clone_motion(policy: MLP, params: Any, motion: Motion, key: Array) -> Any:
+    """A network's fresh parameters, fitted to a motion by regression. Consumes key."""
+    samples = jax.vmap(motion)(jax.random.split(key, SAMPLES))
     parts = jax.tree.map(lambda x: x.reshape(-1, MINIBATCH, x.shape[-1]), samples)
     adam = optax.adam(optax.linear_schedule(3e-3, 0.0, EPOCHS * SAMPLES // MINIBATCH))
 

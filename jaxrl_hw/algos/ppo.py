@@ -7,6 +7,7 @@ and right are alike (Yu, Turk and Liu 2018, arXiv:1801.08093).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -14,15 +15,19 @@ import jax.numpy as jnp
 import optax
 from jax import Array, lax
 
-from jaxrl_hw.algos.annealing import adapt_rate, noise_bound, warmup_minibatches
-from jaxrl_hw.algos.critic_warmup import freeze_policy
 from jaxrl_hw.algos.motion_prior import clone_motion
 from jaxrl_hw.algos.networks import distributions, normalize
 from jaxrl_hw.algos.networks.mlp import MLP
 from jaxrl_hw.algos.networks.settings import NetConfig
+from jaxrl_hw.algos.optimizer import (
+    adapt_rate,
+    averaged,
+    make_optimizer,
+    noise_bound,
+    restarted,
+)
 from jaxrl_hw.algos.ppo_settings import ENTRY, PPOConfig
 from jaxrl_hw.algos.returns import gae
-from jaxrl_hw.algos.weight_averaging import averaged, follow
 from jaxrl_hw.errors import unknown
 from jaxrl_hw.types import (
     Algorithm,
@@ -30,6 +35,7 @@ from jaxrl_hw.types import (
     EnvSpec,
     Learner,
     Metrics,
+    Motion,
     Observation,
     PhaseMask,
     Sizes,
@@ -70,8 +76,7 @@ class _Nets(NamedTuple):
 def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "float32") -> Algorithm:
     """PPO for an environment's sizes; see `jaxrl_hw.types.Algorithm` for what is returned.
 
-    Without a symmetry the mirror loss and the augmentation are off. With a motion prior the policy
-    starts from its motion, unless `config.motion_prior` is off.
+    Without a symmetry the mirror loss and the augmentation are off.
 
     Raises:
       UserError: unknown activation, schedule or symmetry mode.
@@ -85,11 +90,10 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
         MLP(net.policy, spec.action_size, net.activation, out_scale=0.01, dtype=precision),
         MLP(net.value, 1, net.activation, dtype=precision),
     )
-    optimizer = _optimizer(config)
+    optimizer = make_optimizer(config)
 
     def init(key: Array) -> Learner:
-        prior = spec.motion_prior if config.motion_prior else None
-        params = _fresh(nets, net.init_std, spec._replace(motion_prior=prior), key)
+        params = _fresh(nets, net.init_std, spec, key)
         stats = ObsStats(normalize.init(spec.obs_size), normalize.init(spec.critic_size))
         return Learner(params, optimizer.init(params), stats)
 
@@ -124,17 +128,24 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
 
     sizes = Sizes(spec.obs_size, spec.critic_size, spec.action_size, symmetry is not None)
     needs = ENTRY.needs(config, net, sizes)
-    return Algorithm("ppo", needs, init, act, update, policy, config.critic_warmup)
+    clone = partial(_cloned, nets) if config.motion_prior else None
+    return Algorithm("ppo", needs, init, act, update, policy, config.critic_warmup, clone)
 
 
 def _fresh(nets: _Nets, init_std: float, spec: EnvSpec, key: Array) -> Params:
-    """Networks that know nothing but the motion prior. Consumes key."""
-    key_policy, key_value, key_prior = jax.random.split(key, 3)
+    """Networks that know nothing yet. Consumes key but for its third part, which is clone's."""
+    key_policy, key_value, _ = jax.random.split(key, 3)
     policy = nets.policy.init(key_policy, jnp.zeros(spec.obs_size))
-    if spec.motion_prior is not None:
-        policy = clone_motion(nets.policy, policy, spec.motion_prior(), key_prior)
     value = nets.value.init(key_value, jnp.zeros(spec.critic_size))
     return Params(policy, value, jnp.full(spec.action_size, jnp.log(init_std), jnp.float32))
+
+
+def _cloned(nets: _Nets, learner: Learner, motion: Motion, key: Array) -> Learner:
+    """The learner with its policy fitted to a motion. Consumes what `_fresh` leaves of key."""
+    _, _, key_motion = jax.random.split(key, 3)
+    weights = clone_motion(nets.policy, learner.params.policy, motion, key_motion)
+    params = learner.params._replace(policy=weights)
+    return learner._replace(params=params, opt_state=restarted(learner.opt_state, weights))
 
 
 def _masked(phase_mask: PhaseMask | None, policy_obs: Array) -> Array:
@@ -144,25 +155,6 @@ def _masked(phase_mask: PhaseMask | None, policy_obs: Array) -> Array:
 def _take_in(stats: ObsStats, obs: Observation) -> ObsStats:
     return ObsStats(
         normalize.update(stats.policy, obs.policy), normalize.update(stats.critic, obs.critic)
-    )
-
-
-def _optimizer(config: PPOConfig) -> optax.GradientTransformationExtraArgs:
-    frozen = warmup_minibatches(config)
-
-    def clipped_adam(learning_rate: Any) -> optax.GradientTransformation:
-        adam = optax.adam(learning_rate, eps=1e-5)
-        steps = [
-            optax.clip_by_global_norm(config.max_grad_norm),
-            freeze_policy(adam, frozen) if frozen else adam,
-        ]
-        return optax.chain(
-            *steps, *([follow(config.weight_averaging)] if config.weight_averaging else [])
-        )
-
-    # the rate is part of the state, so that it is saved and continues with it
-    return optax.inject_hyperparams(clipped_adam)(
-        learning_rate=jnp.asarray(config.learning_rate, jnp.float32)
     )
 
 

@@ -10,7 +10,7 @@ import itertools
 import shutil
 import threading
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from jaxrl_hw.checkpointing.atomic import write_bytes
@@ -182,6 +182,14 @@ def copy_back(mirror: RunDir, run: RunDir) -> None:
         raise RunError(
             f"cannot copy {mirror.path} back to {run.path}: {error.strerror or error}"
         ) from error
+
+
+def copied_back(mirror: RunDir, iterations: Sequence[int]) -> str:
+    """A sentence for the user: which checkpoints have come back."""
+    return (
+        f"copied {len(iterations)} checkpoints back from the mirror {mirror.path}, the newest of "
+        f"iteration {iterations[-1]:,}"
+    )
 
 
 def replace_damaged(mirror: RunDir, store: CheckpointStore, iterations: Iterable[int]) -> None:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from jaxrl_hw.envs.physics.api import ModelParams, Physics, PhysState, is_finite
-from jaxrl_hw.envs.tasks.api import Start, Task, TaskParams
+from jaxrl_hw.envs.tasks.api import Task, TaskParams
 from jaxrl_hw.types import Observation
 
 
@@ -41,7 +41,8 @@ class Transition(NamedTuple):
 
 def reset(task: Task, task_params: TaskParams, key: Array) -> EnvState:
     """A fresh episode. Consumes key."""
-    return _begin(task.reset(task_params, key), jnp.zeros((), jnp.int32))
+    start, zero = task.reset(task_params, key), jnp.zeros((), jnp.int32)
+    return EnvState(start.physics, start.params, start.task, start.obs, zero, zero, jnp.zeros(()))
 
 
 def stagger(task: Task, state: EnvState, key: Array) -> EnvState:
@@ -62,17 +63,8 @@ def step(
     action: Array,
     key: Array,
 ) -> tuple[EnvState, Transition]:
-    """Advance one environment by one control step, resetting it if its episode ended.
-
-    Every reset is freshly random. Consumes key.
-
-    Args:
-      task, physics: what is stepped.
-      task_params: that hold now.
-      state: of one environment.
-      action: [A].
-      key: consumed.
-    """
+    """Advance one environment by one control step with an action [A], resetting it if its episode
+    ended. Every reset is freshly random. Consumes key."""
     key_outcome, key_reset = jax.random.split(key)
     ctrl = task.control(task_params, state.task, action)
     stepped, sensordata = physics.step(state.params, state.physics, ctrl)
@@ -103,7 +95,3 @@ def step(
         rewards=rewards,
         diagnostics={k: jnp.where(finite, v, 0.0) for k, v in out.diagnostics.items()},
     )
-
-
-def _begin(start: Start, zero: Array) -> EnvState:
-    return EnvState(start.physics, start.params, start.task, start.obs, zero, zero, jnp.zeros(()))

@@ -14,7 +14,7 @@ from jaxrl_hw.envs import episode
 from jaxrl_hw.envs.episode import EnvState, Transition
 from jaxrl_hw.envs.physics.api import Physics
 from jaxrl_hw.envs.tasks.api import Task, TaskParams
-from jaxrl_hw.types import MILLION, EnvSpec, MotionPrior, PhaseMask, Symmetry
+from jaxrl_hw.types import MILLION, EnvSpec, Motion, PhaseMask, Symmetry
 
 
 class Env(NamedTuple):
@@ -39,15 +39,13 @@ class Env(NamedTuple):
     params_at: Callable[[Array], TaskParams] = lambda env_steps: None
     """env_steps uint32 [2] (whole millions, rest) -> the task parameters of that point of a run"""
     phase_mask: Callable[[TaskParams], PhaseMask | None] = lambda task_params: None
-    motion_prior: MotionPrior | None = None
+    motion_prior: Callable[[], Motion] | None = None
     host_bytes: int = 0  # what the engine keeps outside JAX
 
     @property
     def spec(self) -> EnvSpec:
         """What an algorithm is made for."""
-        return EnvSpec(
-            self.obs_size, self.critic_size, self.action_size, self.symmetry, self.motion_prior
-        )
+        return EnvSpec(self.obs_size, self.critic_size, self.action_size, self.symmetry)
 
 
 def make_vector_env(
@@ -58,10 +56,7 @@ def make_vector_env(
 ) -> Env:
     """num_envs environments of a task on an engine.
 
-    Args:
-      task, physics: what is stepped.
-      num_envs: N.
-      stages: (env step from which they hold, task parameters), rising; none for `task.params`
+    stages: (env step from which they hold, task parameters), rising; none for `task.params`
         throughout a run.
     """
     stages = tuple(stages) or ((0, task.params),)

@@ -12,13 +12,8 @@ from jaxrl_hw.config.resolve import robot_spec
 from jaxrl_hw.envs.robots import RobotSpec
 from jaxrl_hw.evaluation.drive import drive
 from jaxrl_hw.evaluation.overlay import Caption, Dial, Row, draw
-from jaxrl_hw.evaluation.schedule import (
-    Command,
-    Segment,
-    command_table,
-    descriptions,
-    make_schedule,
-)
+from jaxrl_hw.evaluation.schedule import make_schedule
+from jaxrl_hw.evaluation.scoring import Command
 from jaxrl_hw.evaluation.trajectory import TrainedPolicy, Trajectory
 from jaxrl_hw.evaluation.video import Renderer, write_film
 
@@ -63,11 +58,11 @@ def film_run(
       RunError: drawing or writing fails.
     """
     robot = robot_spec(run.config)
-    segments = make_schedule(commands, run.config.joystick, seconds, robot.control_dt)
-    trajectory = drive(run.config, run.policy, command_table(segments), seconds, seed)
+    schedule = make_schedule(commands, run.config.joystick, seconds, robot.control_dt)
+    trajectory = drive(run.config, run.policy, schedule.commands, seconds, seed)
     stride = max(1, round(1.0 / (FRAMES_PER_S * trajectory.control_dt)))
     steps = range(stride - 1, len(trajectory.qpos), stride)
-    caption = _captions(run, robot, segments, trajectory)
+    caption = _captions(run, robot, schedule.texts, trajectory)
     fps = 1.0 / (stride * trajectory.control_dt)
     with Renderer(robot.load(trajectory.timestep), size, backend) as renderer:
         frames = (draw(renderer.frame(trajectory.qpos[i, 0]), caption(i)) for i in steps)
@@ -76,11 +71,11 @@ def film_run(
 
 
 def _captions(
-    run: TrainedPolicy, robot: RobotSpec, segments: list[Segment], trajectory: Trajectory
+    run: TrainedPolicy, robot: RobotSpec, texts: list[str], trajectory: Trajectory
 ) -> Callable[[int], Caption]:
     """What is written on the frame of each control step."""
     if trajectory.task == "joystick":
-        figures = _walking(robot, segments, trajectory)
+        figures = _walking(robot, texts, trajectory)
     else:
         figures = (_balancing if trajectory.task == "cartpole" else _diagnostics)(trajectory)
     fell = trajectory.fell[:, 0]
@@ -104,9 +99,8 @@ def _captions(
     return caption
 
 
-def _walking(robot: RobotSpec, segments: list[Segment], trajectory: Trajectory) -> Figures:
+def _walking(robot: RobotSpec, texts: list[str], trajectory: Trajectory) -> Figures:
     """A robot under command: measured figures are means over the last gait cycle."""
-    texts = descriptions(segments)
     commands = trajectory.commands[:, 0]
     window = max(1, round(robot.gait_period / trajectory.control_dt))
     moved = np.concatenate([trajectory.velocity[:, 0, :2], trajectory.yaw_rate[:, :1]], axis=1)
@@ -152,12 +146,9 @@ def _diagnostics(trajectory: Trajectory) -> Figures:
 
 
 def recent_mean(values: np.ndarray, restart: np.ndarray, window: int) -> np.ndarray:
-    """Running means [T, D] over the last `window` steps, none from before a restart.
+    """Running means of values [T, D] over the last `window` steps, none from before a restart.
 
-    Args:
-      values: [T, D].
-      restart: [T] bool: a new episode begins with this step.
-      window: steps, at least 1; fewer at the start.
+    restart: [T] bool: a new episode begins with this step.
     """
     means, start = np.empty(values.shape), 0
     for step in range(len(values)):

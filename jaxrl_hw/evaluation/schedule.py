@@ -8,9 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
-
-Command = tuple[float, float, float]
-"""Forward and leftward velocity, m/s, and yaw rate, rad/s, in the base frame."""
+from jaxrl_hw.evaluation.scoring import Command
 
 DEMO: tuple[tuple[Command, float], ...] = (
     ((0.8, 0.0, 0.0), 0.25),
@@ -22,16 +20,16 @@ DEMO: tuple[tuple[Command, float], ...] = (
 """The commands of a film by default, each with its share of the time."""
 
 
-class Segment(NamedTuple):
-    """A command that is held for a while."""
+class Schedule(NamedTuple):
+    """The command of each of T control steps."""
 
-    command: Command
-    steps: int  # control steps
+    commands: np.ndarray  # [T, 1, 3] float32, for `drive`
+    texts: list[str]  # in words
 
 
 def make_schedule(
     commands: Sequence[Command], trained: JoystickConfig, seconds: float, control_dt: float
-) -> list[Segment]:
+) -> Schedule:
     """Commands one after the other.
 
     Args:
@@ -40,30 +38,20 @@ def make_schedule(
       trained: settings of the run.
       seconds, control_dt: the whole time and a control step, s.
     """
-    shares = [(command, 1.0 / len(commands)) for command in commands]
-    shares = shares or [(_clipped(command, trained), share) for command, share in DEMO]
-    total = max(1, round(seconds / control_dt))
-    ends = np.round(np.cumsum([share for _, share in shares]) * total).astype(int)
-    lengths = np.diff(ends, prepend=0)
-    return [
-        Segment(command, int(steps))
-        for (command, _), steps in zip(shares, lengths, strict=True)
-        if steps
-    ]
+    if commands:
+        shares = [1.0 / len(commands)] * len(commands)
+    else:
+        ranges = np.transpose([trained.vx, trained.vy, trained.yaw_rate])
+        commands = np.clip([command for command, _ in DEMO], *ranges).tolist()
+        shares = [share for _, share in DEMO]
+    ends = np.round(np.cumsum(shares) * max(1, round(seconds / control_dt))).astype(int)
+    steps = np.diff(ends, prepend=0)
+    table = np.repeat(np.array(commands, np.float32), steps, axis=0)
+    texts = np.repeat([describe(command) for command in commands], steps)
+    return Schedule(table[:, None, :], texts.tolist())
 
 
-def command_table(segments: Sequence[Segment]) -> np.ndarray:
-    """[T, 1, 3] float32, for `drive`."""
-    rows = [np.tile(np.array(command, np.float32), (steps, 1)) for command, steps in segments]
-    return np.concatenate(rows)[:, None, :]
-
-
-def descriptions(segments: Sequence[Segment]) -> list[str]:
-    """The command of each of the T control steps in words."""
-    return [text for s in segments for text in [describe(s.command)] * s.steps]
-
-
-def describe(command: Command) -> str:
+def describe(command: Sequence[float]) -> str:
     """A command in words: "walk forward, turn left", or "stand"."""
     vx, vy, yaw_rate = command
     moves = []
@@ -75,9 +63,3 @@ def describe(command: Command) -> str:
     if abs(yaw_rate) >= 0.05:
         parts.append("turn left" if yaw_rate > 0 else "turn right")
     return ", ".join(parts) or "stand"
-
-
-def _clipped(command: Command, trained: JoystickConfig) -> Command:
-    ranges = (trained.vx, trained.vy, trained.yaw_rate)
-    vx, vy, yaw = (float(np.clip(x, *r)) for x, r in zip(command, ranges, strict=True))
-    return vx, vy, yaw

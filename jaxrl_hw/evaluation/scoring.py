@@ -9,36 +9,23 @@ import numpy as np
 from jaxrl_hw.envs.robots.spec import RobotSpec
 from jaxrl_hw.evaluation.trajectory import Trajectory
 
-COMMANDS = (
-    (0.5, 0.0, 0.0),
-    (1.0, 0.0, 0.0),
-    (-0.5, 0.0, 0.0),
-    (0.0, 0.3, 0.0),
-    (0.0, -0.3, 0.0),
-    (0.0, 0.0, 0.8),
-    (0.0, 0.0, -0.8),
-    (0.5, 0.2, 0.4),
-    (0.8, 0.0, -0.5),
-    (0.0, 0.0, 0.0),
-)
-"""Forward and leftward velocity, m/s, and yaw rate, rad/s, in the base frame: for two legs."""
-QUADRUPED_COMMANDS = (
-    (0.5, 0.0, 0.0),
-    (1.0, 0.0, 0.0),
-    (-1.0, 0.0, 0.0),
-    (0.0, 0.5, 0.0),
-    (0.0, -0.5, 0.0),
-    (0.0, 0.0, 1.0),
-    (0.0, 0.0, -1.0),
-    (0.5, 0.2, 0.4),
-    (0.8, 0.0, -0.5),
-    (0.0, 0.0, 0.0),
-)
+Command = tuple[float, float, float]
+"""Forward and leftward velocity, m/s, and yaw rate, rad/s, in the base frame."""
+
+
+def _ten_commands(back: float, side: float, turn: float) -> tuple[Command, ...]:
+    straight = ((0.5, 0.0, 0.0), (1.0, 0.0, 0.0), (-back, 0.0, 0.0), (0.0, side, 0.0))
+    turning = ((0.0, -side, 0.0), (0.0, 0.0, turn), (0.0, 0.0, -turn))
+    return (*straight, *turning, (0.5, 0.2, 0.4), (0.8, 0.0, -0.5), (0.0, 0.0, 0.0))
+
+
+COMMANDS = _ten_commands(back=0.5, side=0.3, turn=0.8)
+QUADRUPED_COMMANDS = _ten_commands(back=1.0, side=0.5, turn=1.0)
 SETTLE_S = 2.0
 """Seconds from the start that errors and power leave out."""
 
 
-def commands_for(robot: RobotSpec) -> tuple[tuple[float, float, float], ...]:
+def commands_for(robot: RobotSpec) -> tuple[Command, ...]:
     """The ten commands that a robot is measured with."""
     return QUADRUPED_COMMANDS if len(robot.feet) == 4 else COMMANDS
 
@@ -55,26 +42,21 @@ def walking_rows(trajectory: Trajectory) -> list[dict[str, Any]]:
     after = round(SETTLE_S / trajectory.control_dt)
     commands = trajectory.commands
     off = trajectory.velocity[after:, :, :2] - commands[after:, :, :2]
-    velocity_error = np.linalg.norm(off, axis=-1).mean(axis=0)
-    yaw_error = np.abs(trajectory.yaw_rate[after:] - commands[after:, :, 2]).mean(axis=0)
-    power = trajectory.power[after:].mean(axis=0)
-    touching = 100 * trajectory.self_contacts[after:].mean(axis=0)
-    rows = []
-    for i in range(commands.shape[1]):
-        row = {
-            "command": [round(float(x), 6) for x in commands[0, i]],
-            "velocity_error": float(velocity_error[i]),
-            "yaw_error": float(yaw_error[i]),
-            "falls": int(trajectory.falls[i]),
-            "power": float(power[i]),
-            "self_contacts": float(touching[i]),
+    rows = _rows(
+        {
+            "velocity_error": np.linalg.norm(off, axis=-1).mean(axis=0),
+            "yaw_error": np.abs(trajectory.yaw_rate - commands[..., 2])[after:].mean(axis=0),
+            "falls": trajectory.falls,
+            "power": trajectory.power[after:].mean(axis=0),
+            "self_contacts": 100 * trajectory.self_contacts[after:].mean(axis=0),
         }
-        if not commands[:, i].any():
-            height = trajectory.steps.diagnostics["foot_clearance"][after:, i]
-            row["drift"] = float(np.linalg.norm(trajectory.qpos[:, i, :2], axis=-1).max())
-            row["lift"] = float(np.max(height))
-        rows.append(row)
-    return rows
+    )
+    for i in np.flatnonzero(~commands.any(axis=(0, 2))):
+        height = trajectory.steps.diagnostics["foot_clearance"][after:, i]
+        rows[i]["drift"] = float(np.linalg.norm(trajectory.qpos[:, i, :2], axis=-1).max())
+        rows[i]["lift"] = float(np.max(height))
+    asked = np.round(commands[0].astype(float), 6).tolist()
+    return [{"command": command, **row} for command, row in zip(asked, rows, strict=True)]
 
 
 def balancing_rows(trajectory: Trajectory) -> list[dict[str, Any]]:

@@ -47,14 +47,7 @@ def robust_cases(legs: int) -> tuple[Case, ...]:
 def drive_suite(
     config: Config, policy: Policy, seconds: float = 10.0, seed: int = 0
 ) -> list[tuple[Case, Trajectory]]:
-    """Drive a walking policy through every case.
-
-    Args:
-      config: of the run that trained the policy.
-      policy: observations [N, O] -> actions [N, A].
-      seconds: simulated time per robot.
-      seed: of everything random.
-    """
+    """Drive a walking policy through every case; the arguments are those of `drive`."""
     robot = robot_spec(config)
     commands, cases = commands_for(robot), robust_cases(len(robot.feet))
     sizes = [case.repeats * len(commands) for case in cases]

@@ -14,7 +14,7 @@ import imageio_ffmpeg
 import mujoco
 import numpy as np
 
-from jaxrl_hw.errors import RunError
+from jaxrl_hw.errors import RunError, first_line
 from jaxrl_hw.loggers import formats
 
 _H264 = ["-crf", "20", "-movflags", "+faststart"]
@@ -119,7 +119,7 @@ def write_film(
         _check_complete(partial, count / fps)
         os.replace(partial, path)
     except OSError as error:
-        reason = error.strerror or str(error).splitlines()[0]
+        reason = error.strerror or first_line(error)
         free = formats.size(shutil.disk_usage(path.parent).free)
         raise RunError(f"cannot write {path}: {reason} ({free} free on its disk)") from error
     finally:

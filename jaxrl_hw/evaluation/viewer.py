@@ -13,7 +13,8 @@ import numpy as np
 from jaxrl_hw.config.resolve import robot_spec
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.evaluation.drive import make_driver
-from jaxrl_hw.evaluation.schedule import Command, command_table, descriptions, make_schedule
+from jaxrl_hw.evaluation.schedule import make_schedule
+from jaxrl_hw.evaluation.scoring import Command
 from jaxrl_hw.evaluation.trajectory import TrainedPolicy
 from jaxrl_hw.evaluation.worlds import CALM
 
@@ -42,8 +43,7 @@ def view_run(
     """
     robot = robot_spec(run.config)
     driver = make_driver(run.config, num_envs=1)
-    segments = make_schedule(commands, run.config.joystick, seconds, driver.control_dt)
-    table, texts = command_table(segments), descriptions(segments)
+    table, texts = make_schedule(commands, run.config.joystick, seconds, driver.control_dt)
     model = robot.load(driver.timestep)
     data = mujoco.MjData(model)
     state, shown = driver.reset(seed, table[0], CALM), 0

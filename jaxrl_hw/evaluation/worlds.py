@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from jaxrl_hw.config.fields import settings_of, with_values
 from jaxrl_hw.config.resolve import robot_spec
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.physics import servo
@@ -18,7 +18,6 @@ from jaxrl_hw.envs.tasks.api import Outcome, Task, TaskParams
 from jaxrl_hw.errors import UserError
 
 FINE_TIMESTEP = 0.002  # s
-NO_TIME_LIMIT = 1e6  # s
 
 
 class Conditions(NamedTuple):
@@ -50,35 +49,16 @@ class World(NamedTuple):
 
 
 def driving_config(config: Config, num_envs: int) -> Config:
-    """A run's config with every disturbance off; the driver brings its own."""
+    """A run's config where nothing disturbs the robots (`setting(driven=...)`); the driver brings
+    its own commands, pushes, friction and load."""
     robot = robot_spec(config)
     trained = config.timestep or robot.timestep
     whole = abs(robot.control_dt / FINE_TIMESTEP - round(robot.control_dt / FINE_TIMESTEP)) < 1e-6
-    return replace(
-        config,
-        num_envs=num_envs,
-        physics="native",
-        timestep=FINE_TIMESTEP if whole and trained > FINE_TIMESTEP else trained,
-        joystick=replace(
-            config.joystick,
-            episode_s=NO_TIME_LIMIT,
-            push_speed=0.0,  # the driver pushes by its own clock
-            randomize=True,  # friction and mass, within the ranges of `World`
-            link_mass=(1.0, 1.0),
-            torso_offset=0.0,
-            joint_friction=(1.0, 1.0),
-            armature=(1.0, 1.0),
-            dry_friction=True,
-            start_yaw=0.0,
-            start_joint=0.0,
-            start_velocity=0.0,
-            zero_command=0.0,
-            resample_s=(0.0, 0.0),
-        ),
-        cartpole=replace(
-            config.cartpole, episode_s=NO_TIME_LIMIT, randomize=True, pole_mass=(1.0, 1.0)
-        ),
-    )
+    timestep = FINE_TIMESTEP if whole and trained > FINE_TIMESTEP else trained
+    found = {key: one.about.get("driven") for key, one in settings_of(type(config)).items()}
+    driven = {key: value for key, value in found.items() if value is not None}
+    changes = {"num_envs": num_envs, "physics": "native", "timestep": timestep}
+    return with_values(config, driven | changes)
 
 
 def make_worlds(

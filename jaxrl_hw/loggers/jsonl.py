@@ -7,7 +7,6 @@ import json
 import logging
 import math
 import os
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -50,14 +49,16 @@ class MetricsLog:
         if not self.path.exists():
             return 0
         rows = read_rows(self.path)
-        kept = [row for row in rows if row.get("iteration", 0) <= iteration]
-        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in kept)
-        if text.encode() != self.path.read_bytes():
-            _replace(self.path, text)
-        return len(rows) - len(kept)
+        later = (i for i, row in enumerate(rows) if row.get("iteration", 0) > iteration)
+        kept = next(later, len(rows))
+        lines = self.path.read_bytes().split(b"\n")[:kept]
+        try:
+            os.truncate(self.path, sum(len(line) + 1 for line in lines))
+        except OSError as error:
+            raise RunError(f"cannot write {self.path}: {error.strerror or error}") from error
+        return len(rows) - kept
 
     def _write(self, data: bytes) -> None:
-        # Opened for each row: truncate_after puts another file in its place.
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
         try:
             size = os.fstat(descriptor).st_size
@@ -118,17 +119,3 @@ def jsonable(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     return value
-
-
-def _replace(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        shutil.copymode(path, temporary)
-        os.replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise RunError(f"cannot write {path}: {error.strerror or error}") from error

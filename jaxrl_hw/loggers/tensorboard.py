@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from jaxrl_hw.errors import first_line
 from jaxrl_hw.loggers.jsonl import Warn, jsonable, log_warning
 
 _FLUSH_S = 30.0
@@ -32,10 +33,8 @@ class TensorBoardLog:
         purge_step: int | None = None,
         warn: Warn = log_warning,
     ) -> None:
-        self._directory = Path(directory)
-        self._enabled = enabled
-        self._purge_step = purge_step
-        self._warn = warn
+        self._directory, self._enabled = Path(directory), enabled
+        self._purge_step, self._warn = purge_step, warn
         self._writer: Any = None
         self._flushed_at = 0.0
 
@@ -56,16 +55,17 @@ class TensorBoardLog:
             action()
         except Exception as error:  # a plot is never worth a run
             self._enabled, self._writer = False, None
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            self._warn(f"no more TensorBoard files in {self._directory}: {reason}")
+            self._warn(f"no more TensorBoard files in {self._directory}: {first_line(error)}")
 
     def _write(self, iteration: int, row: Mapping[str, Any]) -> None:
+        from tensorboardX.event_file_writer import EventsWriter
         from tensorboardX.proto.event_pb2 import Event, SessionLog
         from tensorboardX.proto.summary_pb2 import Summary
 
         now = time.time()
         if self._writer is None:
-            self._writer = self._open()
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self._writer = EventsWriter(str(self._directory / "events"))
             if self._purge_step is not None:
                 start = SessionLog(status=SessionLog.START)
                 event = Event(wall_time=now, step=self._purge_step, session_log=start)
@@ -80,9 +80,3 @@ class TensorBoardLog:
         if now - self._flushed_at >= _FLUSH_S:
             self._writer.flush()
             self._flushed_at = now
-
-    def _open(self) -> Any:
-        from tensorboardX.event_file_writer import EventsWriter
-
-        self._directory.mkdir(parents=True, exist_ok=True)
-        return EventsWriter(str(self._directory / "events"))

@@ -44,10 +44,8 @@ def export_policy(policy: PortablePolicy, reference: verification.Act, out: Path
     Every file is written beside its place, run on `verification.COUNT` random observations, and put
     there only when all agree with the reference.
 
-    Args:
-      policy: what is exported.
-      reference: the same policy by JAX, [N, O] -> [N, A].
-      out: folder, made where it is missing.
+    reference: the same policy by JAX, [N, O] -> [N, A].
+    out: folder, made where it is missing.
 
     Raises:
       UserError: out is a file, or not writable.

@@ -13,7 +13,7 @@ from jax import Array
 from jaxrl_hw.algos.networks import normalize
 from jaxrl_hw.algos.networks.mlp import MLP
 from jaxrl_hw.algos.networks.normalize import RunningStats
-from jaxrl_hw.algos.weight_averaging import averaged
+from jaxrl_hw.algos.optimizer import averaged
 from jaxrl_hw.config.factory import load_task, task_stages
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.vector import params_at

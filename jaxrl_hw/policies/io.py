@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jaxrl_hw.checkpointing.atomic import write_bytes
-from jaxrl_hw.errors import UserError, suggest
+from jaxrl_hw.errors import UserError, first_line, suggest
 from jaxrl_hw.policies.portable import FORMAT, PortablePolicy
 from jaxrl_hw.policies.run_policy import ACTIVATIONS
 from jaxrl_hw.types import PhaseMask, no_phase_mask
@@ -84,8 +84,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except Exception as error:  # a damaged archive can fail in any way
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        what = f"{path} is damaged or no policy file ({reason})"
+        what = f"{path} is damaged or no policy file ({first_line(error)})"
         raise UserError(f"{what}; make it again with python -m jaxrl_hw.export") from error
 
 

@@ -70,23 +70,11 @@ def _walking(config: Config, robot: RobotSpec, model: mujoco.MjModel) -> dict[st
         "torque_limit": _rounded(body.torque_limit),
         "gait_period": robot.gait_period,
         "commands": {name: list(getattr(trained, name)) for name in ("vx", "vy", "yaw_rate")},
-        "observation": _observation(len(body.home)),
+        "observation": [
+            {"name": e.name, "size": e.size, "scale": e.scale, "unit": e.unit}
+            for e in observations.entries(len(body.home))
+        ],
     }
-
-
-def _observation(joints: int) -> list[dict[str, Any]]:
-    """The entries of `observations.policy_entries`, in its order."""
-    gyro, rate = observations.GYRO_SCALE, observations.JOINT_VELOCITY_SCALE
-    command = observations.COMMAND_SCALE.tolist()
-    return [
-        {"name": "gyro", "size": 3, "scale": gyro, "unit": "rad/s, base frame"},
-        {"name": "gravity", "size": 3, "scale": 1.0, "unit": "unit vector, base frame"},
-        {"name": "command", "size": 3, "scale": command, "unit": "m/s, m/s, rad/s, base frame"},
-        {"name": "joint_position", "size": joints, "scale": 1.0, "unit": "rad, from default_pose"},
-        {"name": "joint_velocity", "size": joints, "scale": rate, "unit": "rad/s"},
-        {"name": "last_action", "size": joints, "scale": 1.0, "unit": "as the policy gave it"},
-        {"name": "phase", "size": 2, "scale": 1.0, "unit": "sin and cos of 2 pi t / gait_period"},
-    ]
 
 
 def _rounded(values: np.ndarray) -> list[float]:

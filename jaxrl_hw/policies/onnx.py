@@ -45,7 +45,8 @@ def to_onnx(policy: PortablePolicy) -> bytes:
         producer_name="jaxrl_hw",
         producer_version=str(policy.meta["versions"].get("jaxrl_hw", "")),
     )
-    helper.set_model_props(model, {key: _text(value) for key, value in policy.meta.items()})
+    texts = {k: v if isinstance(v, str) else json.dumps(v) for k, v in policy.meta.items()}
+    helper.set_model_props(model, texts)
     onnx.checker.check_model(model, full_check=True)
     return bytes(model.SerializeToString())
 
@@ -75,7 +76,3 @@ def _nodes(policy: PortablePolicy, node: Any) -> list[Any]:
             nodes.append(node(first, [out], [f"gate{i}" if second else after]))
             nodes += [node(name, [out, f"gate{i}"], [after]) for name in second]
     return nodes
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)

@@ -28,7 +28,7 @@ def open_policy(source: str, zoo_root: Path = zoo.ROOT) -> PortablePolicy:
       UserError: there is none of that name, or the file cannot be used.
     """
     if source.startswith(ZOO):
-        return load_policy(zoo.entry(source.removeprefix(ZOO), zoo_root).policy)
+        return load_policy(zoo.folder_of(source.removeprefix(ZOO), zoo_root) / "policy.npz")
     return load_policy(Path(source))
 
 

@@ -28,10 +28,8 @@ def to_torchscript(policy: PortablePolicy) -> bytes:
     class Normalize(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.register_buffer("motion", a["motion"])
-            self.register_buffer("clock", a["clock"])
-            self.register_buffer("mean", a["mean"])
-            self.register_buffer("scale", a["scale"])
+            for name in ("motion", "clock", "mean", "scale"):
+                self.register_buffer(name, a[name])
 
         def forward(self, obs: Any) -> Any:
             motion = (obs @ self.motion).abs().amax(dim=-1, keepdim=True)

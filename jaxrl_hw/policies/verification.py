@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import runpy
 import warnings
 from collections.abc import Callable
 from importlib import metadata
@@ -62,14 +62,9 @@ def open_file(path: Path) -> Runner:
         return _onnx(path)
     if path.suffix == ".pt":
         return _torchscript(path)
-    return Runner(load_policy(path) if path.suffix == ".npz" else _script(path), "NumPy")
-
-
-def _script(path: Path) -> Act:
-    spec = importlib.util.spec_from_file_location("exported_run_policy", path)
-    module: Any = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
-    spec.loader.exec_module(module)  # type: ignore[union-attr]
-    return module.Policy()
+    if path.suffix == ".npz":
+        return Runner(load_policy(path), "NumPy")
+    return Runner(runpy.run_path(str(path))["Policy"](), "NumPy")
 
 
 def _onnx(path: Path) -> Runner:

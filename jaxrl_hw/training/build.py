@@ -50,12 +50,8 @@ def build_step(
 ) -> Built:
     """Compile the train step and compare what it will allocate with the memory budget.
 
-    Args:
-      plan: as made; its footprint may be an estimate.
-      env, algorithm: of the plan's config.
-      may_resize: whether the number of environments may change: down where it would not fit, up
+    may_resize: whether the number of environments may change: down where it would not fit, up
         where an estimate has left a part of the memory unused.
-      console: where changes are printed.
 
     Raises:
       UserError: the number is the user's and does not fit.
@@ -84,17 +80,12 @@ def _compiled(plan: Plan, env: Env, algorithm: Algorithm) -> Built:
     items = None
     if collect and update:
         items = measure.items_of(env, form, compiled.batch, collect, update)
-        plan = _verified(plan, items, compiled.lowered)
+        # the compiler's figures take the place of the expected ones
+        key = memory_model.program_key(plan.config, plan.hardware)
+        store(key, points={env.num_envs: items}, lowered={env.num_envs: compiled.lowered})
+        memory = memory_model.footprint(plan.config, plan.hardware)
+        plan = replace(plan, footprint=memory).resized(plan.config)
     return Built(plan, env, algorithm, compiled.step, items)
-
-
-def _verified(plan: Plan, items: dict[str, int], lowered: str) -> Plan:
-    """The plan with the compiler's figures in place of the expected ones."""
-    number = int(plan.config.num_envs)
-    key = memory_model.program_key(plan.config, plan.hardware)
-    store(key, points={number: items}, lowered={number: lowered})
-    memory = memory_model.footprint(plan.config, plan.hardware)
-    return replace(plan, footprint=memory).resized(plan.config)
 
 
 def _wanted(plan: Plan, may_resize: bool) -> int:
@@ -129,11 +120,8 @@ def remember_session(
 ) -> None:
     """Add a session's speed and memory to the measurement cache, for later plans.
 
-    Args:
-      built: what it iterated with.
-      memory: watched since the session began.
-      rates: control steps per second of its iterations.
-      fresh_process: whether the process's memory is the session's alone.
+    rates: control steps per second of its iterations.
+    fresh_process: whether the process's memory is the session's alone.
     """
     if len(rates) < _ENOUGH_ITERATIONS:
         return

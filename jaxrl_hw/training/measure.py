@@ -45,11 +45,7 @@ def items_of(
 ) -> dict[str, int]:
     """Bytes of an iteration at its peak, item by item (`memory_model.ITEMS`).
 
-    Args:
-      env: whose engine may keep memory of its own.
-      form: of the train state.
-      batch: form of what goes from one half of the step to the other.
-      collect, update: figures of the compiled halves.
+    form, batch: of the train state, and of what goes from one half of the step to the other.
     """
     networks, optimizer, normalizer = map(_bytes, (form.params, form.opt_state, form.obs_stats))
     learned = networks + optimizer + normalizer
@@ -89,7 +85,7 @@ def measure(config: Config, hardware: Hardware) -> Measurement:
     with ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(lambda: compile_update(*small, quick))
         compiled = compile_train_step(*large, quick)
-        small_update, small_batch = waiting.result()
+        small_update, small_batch, _ = waiting.result()
     collect, update, few_updated = (
         program_memory(c) for c in (compiled.collect, compiled.update, small_update)
     )

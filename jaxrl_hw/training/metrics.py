@@ -25,9 +25,7 @@ Row = dict[str, Any]
 class Meter:
     """Makes the rows of one session.
 
-    Args:
-      memory: watched since the session began.
-      samples: control steps per iteration, over all environments.
+    samples: control steps per iteration, over all environments.
     """
 
     def __init__(self, memory: MemoryWatch, samples: int) -> None:

@@ -46,9 +46,7 @@ def smaller_plan(
     are halved: the batch keeps its size. In every other case the environments are halved.
 
     Args:
-      plan: of the step that failed.
-      error: what was raised.
-      state: the failed step's argument; None before the first step.
+      plan, state: of the step that failed; no state before the first step.
       items: bytes by item as the compiler counts them; None where it does not count.
 
     Returns:

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TypeVar
 
+from jaxrl_hw.checkpointing.checkpoint import Checkpoints
+from jaxrl_hw.checkpointing.mirror import Mirror
+from jaxrl_hw.checkpointing.run_dir import RunDir
+from jaxrl_hw.config import validation
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.vector import Env
+from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.loggers.jsonl import read_columns
 from jaxrl_hw.planning.fitted_size import size_of
 from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.training.build import Built
-from jaxrl_hw.training.context import TrainContext
+from jaxrl_hw.training.init_from import open_source
 from jaxrl_hw.training.metrics import past_early_stop
 from jaxrl_hw.training.oom import is_whole, smaller_plan
 from jaxrl_hw.training.resume import restore_state
 from jaxrl_hw.training.run import Run, environments, make_policy
-from jaxrl_hw.training.session import Session
+from jaxrl_hw.training.session import Session, TrainContext
 from jaxrl_hw.training.stopping import CALLBACK, EARLY_STOP, FINISHED, GOAL
-from jaxrl_hw.training.train_step import with_fresh_envs
-from jaxrl_hw.training.warm_start import first_state
+from jaxrl_hw.training.train_step import init_train_state, with_fresh_envs
 from jaxrl_hw.types import Algorithm, TrainState
 
 _MIRROR_DONE_S, _MIRROR_STOPPED_S = 600.0, 20.0
@@ -29,6 +34,27 @@ _MIRROR_DONE_S, _MIRROR_STOPPED_S = 600.0, 20.0
 
 
 _T = TypeVar("_T")
+
+
+def open_checkpoints(
+    plan: Plan, folder: RunDir, console: Console, stack: ExitStack
+) -> tuple[Checkpoints, Mirror | None]:
+    """What saves beside the training; closing the stack finishes the writing."""
+    config, mirror = plan.config, None
+    checkpoints = Checkpoints(
+        folder.checkpoints,
+        config.keep,
+        console.warning,
+        keep_every=config.keep_every,
+        config=validation.to_dict(config),
+        on_saved=lambda: mirror.request() if mirror is not None else None,
+    )
+    stack.enter_context(checkpoints)
+    if plan.mirror is not None:
+        renew = config.resume == "never"
+        mirror = Mirror(folder, plan.mirror, checkpoints.store, console.warning, replace=renew)
+        stack.enter_context(mirror)
+    return checkpoints, mirror
 
 
 class Phases:
@@ -95,16 +121,16 @@ class Phases:
         """Compile the train step; the state to begin with, on its environments."""
         context, config = self._context, self._plan.config
         env, algorithm = self._environments()
-        if state is None and config.init_from:  # before the compiler: it may be refused
-            state = first_state(env, algorithm, config, context.console)
+        source = None
+        if state is None:  # before the compiler: it may be refused
+            source = open_source(config, env, algorithm, context.console)
         may_resize = context.config.num_envs == "auto" and not self._too_large
         with context.console.compiling("compiling train step"):
             built = context.build(
                 self._plan, env, algorithm, may_resize=may_resize, console=context.console
             )
             if state is None:
-                config = built.plan.config
-                state = first_state(built.env, built.algorithm, config, context.console)
+                state = init_train_state(built.env, built.algorithm, config.seed, source)
             elif state.env_state is None or built.env is not env:
                 state = with_fresh_envs(state, built.env, config.seed)
         context.memory.begin()

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from jaxrl_hw.checkpointing.checkpoint import Checkpoints
-from jaxrl_hw.checkpointing.mirror import replace_damaged
+from jaxrl_hw.checkpointing.mirror import copied_back, replace_damaged
 from jaxrl_hw.checkpointing.restore import AllDamagedError, restore_from
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.envs.vector import Env
@@ -72,7 +72,4 @@ def _copy_from_mirror(
         copies.restore(form)  # read first: a copy that is damaged too must not replace anything
         whole = [one.iteration for one in copies.store.sound()]
     replace_damaged(mirror, checkpoints.store, whole)
-    console.message(
-        f"copied {len(whole)} checkpoints back from the mirror {mirror.path}, the newest of "
-        f"iteration {whole[-1]:,}"
-    )
+    console.message(copied_back(mirror, whole))

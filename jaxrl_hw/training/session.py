@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from jaxrl_hw.checkpointing.checkpoint import Checkpoints
+from jaxrl_hw.checkpointing.mirror import Mirror
+from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.config import validation
 from jaxrl_hw.config.curriculum import stage_index
+from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import RunError
+from jaxrl_hw.hardware.memory import MemoryWatch
 from jaxrl_hw.loggers import formats
+from jaxrl_hw.loggers.console import Console
+from jaxrl_hw.loggers.jsonl import MetricsLog
 from jaxrl_hw.loggers.tensorboard import TensorBoardLog
 from jaxrl_hw.planning.disk_space import is_saved
 from jaxrl_hw.planning.fitted_size import SHRUNK_FROM
-from jaxrl_hw.training.build import Built, remember_session
-from jaxrl_hw.training.context import TrainContext
+from jaxrl_hw.training.build import Build, Built, remember_session
 from jaxrl_hw.training.metrics import Meter, Row, past_early_stop, refuse_nonfinite
 from jaxrl_hw.training.oom import is_out_of_memory
-from jaxrl_hw.training.stopping import CALLBACK, EARLY_STOP, GOAL
+from jaxrl_hw.training.stopping import CALLBACK, EARLY_STOP, GOAL, Callback, StopRequest
 from jaxrl_hw.training.train_step import total_steps
 from jaxrl_hw.types import TrainState
 
@@ -28,16 +35,31 @@ _CROWDED = 0.95
 """Share of the memory that the run may use, above which the user is warned."""
 
 
-class Session:
-    """Iterations on one compiled train step.
+@dataclass(frozen=True)
+class TrainContext:
+    """The services of a run, while its folder is claimed."""
 
-    Args:
-      context: of the run.
-      built: the compiled step, with its plan.
-      state: to start from.
-      compile_s: seconds that building took.
-      too_large: sizes that did not fit in memory before (`fitted_size.size_of`).
-      rescued_stage: curriculum stage of the state's last iteration where the state was rescued from
+    config: Config
+    """As asked for: its "auto" values are not settled."""
+    folder: RunDir
+    console: Console
+    stop: StopRequest
+    callback: Callback | None
+    build: Build
+    checkpoints: Checkpoints
+    mirror: Mirror | None
+    memory: MemoryWatch
+    log: MetricsLog
+    fresh_process: bool
+    """Whether jax was not loaded before the run: the process's memory is the run's alone."""
+
+
+class Session:
+    """Iterations on one compiled train step, from a state on.
+
+    compile_s: seconds that building took.
+    too_large: sizes that did not fit in memory before (`fitted_size.size_of`).
+    rescued_stage: curriculum stage of the state's last iteration where the state was rescued from
         a session that ran out of memory, and is saved before anything else; else None.
     """
 

@@ -78,7 +78,9 @@ class StopRequest:
         if threading.current_thread() is threading.main_thread():
             for name in _SIGNALS:
                 number = getattr(signal, name, None)
-                if number is None or (name == "SIGHUP" and _is_ignored(number)):
+                if number is None:
+                    continue
+                if name == "SIGHUP" and signal.getsignal(number) is signal.SIG_IGN:
                     continue  # started with nohup: the run must outlive its terminal
                 self._previous[number] = signal.signal(number, self._handle)
         return self
@@ -147,7 +149,3 @@ class EarlyStop:
     def __str__(self) -> str:
         more = f" by more than {self.min_delta:g}" if self.min_delta else ""
         return f"no mean return above {self.best:.4g}{more} in {self.patience:,} iterations"
-
-
-def _is_ignored(number: int) -> bool:
-    return signal.getsignal(number) is signal.SIG_IGN

@@ -14,18 +14,23 @@ from jax import Array
 
 from jaxrl_hw.envs.vector import Env, make_key
 from jaxrl_hw.training.rollout import collect, init_rollout
+from jaxrl_hw.training.warm_start import Source, warm_start
 from jaxrl_hw.types import MILLION, Algorithm, Batch, Learner, Metrics, TrainState
 
 TrainStep = Callable[[TrainState], tuple[TrainState, Metrics]]
 
 
-def init_train_state(env: Env, algorithm: Algorithm, seed: int) -> TrainState:
-    """A run's first state: fresh parameters, fresh environments, nothing done."""
+def init_train_state(
+    env: Env, algorithm: Algorithm, seed: int, source: Source | None = None
+) -> TrainState:
+    """A run's first state: fresh environments, nothing done, and a policy that knows the source, or
+    else the task's motion (`warm_start`)."""
 
     def reset(key: Array) -> Any:
         return _run_once(lambda key: init_rollout(env, key), key)
 
-    return _first(jax.jit(algorithm.init), reset, seed)
+    fresh = _first(jax.jit(algorithm.init), reset, seed)
+    return warm_start(fresh, env, algorithm, _keys(seed)[1], source)
 
 
 def state_form(env: Env, algorithm: Algorithm) -> TrainState:
@@ -39,7 +44,7 @@ def state_form(env: Env, algorithm: Algorithm) -> TrainState:
 def _first(
     init: Callable[[Array], Learner], reset: Callable[[Array], Any], seed: int
 ) -> TrainState:
-    key, key_learner, key_envs = jax.random.split(make_key(seed), 3)
+    key, key_learner, key_envs = _keys(seed)
     return TrainState(
         *init(key_learner),
         env_state=reset(key_envs),
@@ -49,13 +54,15 @@ def _first(
     )
 
 
-def with_fresh_envs(state: TrainState, env: Env, seed: int) -> TrainState:
-    """The same learner, counters and key with fresh environments.
+def _keys(seed: int) -> Array:
+    """Of the run, of its learner's start and of its first environments [3]."""
+    return jax.random.split(make_key(seed), 3)
 
-    Args:
-      state: its env_state may be None.
-      env: the environments to reset; their number may differ from the state's.
-      seed: of the run; every iteration of it gets other environments.
+
+def with_fresh_envs(state: TrainState, env: Env, seed: int) -> TrainState:
+    """The same learner, counters and key with fresh environments, perhaps of another number.
+
+    seed: of the run; every iteration of it gets other environments.
     """
     key = jax.random.fold_in(make_key(seed), state.iteration)
     envs = _run_once(
@@ -99,21 +106,19 @@ def compile_train_step(
 ) -> CompiledStep:
     """The same step, compiled now for states of this form; the two halves in parallel.
 
-    Args:
-      env, algorithm: as for `make_train_step`.
-      state: a state or its jax.ShapeDtypeStructs.
-      options: XLA's compiler options, by name.
+    state: a state or its jax.ShapeDtypeStructs.
+    options: XLA's compiler options, by name.
     """
-    collect_half, update_half = _halves(env, algorithm)
-    _, batch, _ = jax.eval_shape(collect_half, *_collected_from(state, state.key))
+    collect_half, _ = _halves(env, algorithm)
     with ThreadPoolExecutor(2) as threads:
-        updating = threads.submit(
-            lambda: _compile(update_half.lower(state.learner, batch, state.key), options)
-        )
+        updating = threads.submit(compile_update, env, algorithm, state, options)
         collecting = threads.submit(
             lambda: _compile(collect_half.lower(*_collected_from(state, state.key)), options)
         )
-        (collect, collect_hash), (update, update_hash) = collecting.result(), updating.result()
+        (collect, collect_hash), (update, batch, update_hash) = (
+            collecting.result(),
+            updating.result(),
+        )
     step = _compose(env, algorithm, collect, update)
     return CompiledStep(step, collect, update, batch, collect_hash + update_hash)
 
@@ -131,11 +136,12 @@ def _compile(lowered: Any, options: dict[str, Any] | None) -> tuple[Any, str]:
 
 def compile_update(
     env: Env, algorithm: Algorithm, state: TrainState, options: dict[str, Any] | None = None
-) -> tuple[Any, Batch]:
-    """The compiled update alone, and the form of its batch."""
+) -> tuple[Any, Batch, str]:
+    """The compiled update alone, the form of its batch, and the hash of its source."""
     collect_half, update_half = _halves(env, algorithm)
     _, batch, _ = jax.eval_shape(collect_half, *_collected_from(state, state.key))
-    return update_half.lower(state.learner, batch, state.key).compile(options), batch
+    update, lowered = _compile(update_half.lower(state.learner, batch, state.key), options)
+    return update, batch, lowered
 
 
 def _halves(env: Env, algorithm: Algorithm) -> tuple[Any, Any]:

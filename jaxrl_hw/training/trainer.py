@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from jaxrl_hw.checkpointing.mirror import copy_back
+from jaxrl_hw.checkpointing.mirror import copied_back, copy_back
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.checkpointing.store import CheckpointStore
 from jaxrl_hw.config.schema import Config
@@ -61,8 +61,8 @@ def fit(
         stop = stack.enter_context(StopRequest(limit))
         plan = _load_jax(config, plan, console)
         from jaxrl_hw.training.build import build_step
-        from jaxrl_hw.training.context import TrainContext, open_checkpoints
-        from jaxrl_hw.training.phases import Phases
+        from jaxrl_hw.training.phases import Phases, open_checkpoints
+        from jaxrl_hw.training.session import TrainContext
 
         checkpoints, mirror = open_checkpoints(plan, folder, console, stack)
         context = TrainContext(
@@ -105,19 +105,13 @@ def _claim(config: Config, console: Console) -> Iterator[tuple[Plan, RunDir]]:
             plan = make_plan(config)  # another process has trained here since the plan was made
         console.plan(plan.rows(), plan.warnings)
         if plan.source != plan.folder:
-            _copy_back(plan, folder, console)
+            mirror = RunDir(plan.source)
+            copy_back(mirror, folder)
+            iterations = CheckpointStore(folder.checkpoints).iterations()
+            console.message(copied_back(mirror, iterations))
         yield plan, folder
     finally:
         folder.release()
-
-
-def _copy_back(plan: Plan, folder: RunDir, console: Console) -> None:
-    copy_back(RunDir(plan.source), folder)
-    copied = CheckpointStore(folder.checkpoints).iterations()
-    console.message(
-        f"copied {len(copied)} checkpoints back from the mirror {plan.source}, the newest of "
-        f"iteration {copied[-1]:,}"
-    )
 
 
 def _load_jax(config: Config, plan: Plan, console: Console) -> Plan:

@@ -10,7 +10,7 @@ import numpy as np
 import optax
 import pytest
 
-from jaxrl_hw.algos.critic_warmup import freeze_policy
+from jaxrl_hw.algos.optimizer import freeze_policy
 
 RATE, WAITS = 1e-3, 400
 

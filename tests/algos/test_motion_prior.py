@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import chex
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 from jaxrl_hw.algos import ppo
@@ -12,7 +12,8 @@ from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.algos.ppo_settings import PPOConfig
 from jaxrl_hw.config.factory import make_algorithm, make_env
 from jaxrl_hw.config.presets import preset_config
-from jaxrl_hw.types import EnvSpec
+from jaxrl_hw.training.train_step import init_train_state
+from jaxrl_hw.types import Algorithm, EnvSpec, Learner
 
 OBS, ACTIONS = 12, 3
 
@@ -27,13 +28,18 @@ def swing(key: jax.Array) -> tuple[jax.Array, jax.Array]:
     return seen, 2.0 * jnp.maximum(lifts, 0.0)
 
 
+def cloned(algorithm: Algorithm, learner: Learner, seed: int) -> Learner:
+    return jax.jit(algorithm.clone, static_argnums=1)(learner, swing, jax.random.key(seed))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("guided", [True, False])
 def test_a_policy_starts_with_the_motion_of_its_prior(guided: bool) -> None:
     net = NetConfig(policy=(64, 32), value=(16,))
-    motion_prior = (lambda: swing) if guided else None
-    algorithm = ppo.make(PPOConfig(), net, EnvSpec(OBS, OBS, ACTIONS, None, motion_prior))
-    learner = jax.jit(algorithm.init)(jax.random.key(0))
+    algorithm = ppo.make(PPOConfig(), net, EnvSpec(OBS, OBS, ACTIONS))
+    learner = algorithm.init(jax.random.key(0))
+    if guided:
+        learner = cloned(algorithm, learner, 0)
     seen, wanted = jax.vmap(swing)(jax.random.split(jax.random.key(1), 1000))
     did = algorithm.policy(learner, seen)
     explained = 1.0 - float(((did - wanted) ** 2).mean() / wanted.var())
@@ -42,11 +48,9 @@ def test_a_policy_starts_with_the_motion_of_its_prior(guided: bool) -> None:
 
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_start() -> None:
-    spec = EnvSpec(OBS, OBS, ACTIONS, None, lambda: swing)
-    algorithm = ppo.make(PPOConfig(), NetConfig((16,), (16,)), spec)
-    one, two = (jax.jit(algorithm.init)(jax.random.key(3)).params for _ in range(2))
-    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True):
-        np.testing.assert_array_equal(a, b)
+    algorithm = ppo.make(PPOConfig(), NetConfig((16,), (16,)), EnvSpec(OBS, OBS, ACTIONS))
+    fresh = algorithm.init(jax.random.key(3))
+    chex.assert_trees_all_equal(*(cloned(algorithm, fresh, 3) for _ in range(2)))
 
 
 @pytest.mark.slow
@@ -60,7 +64,7 @@ def test_a_walking_robot_has_a_prior_and_the_setting_turns_it_off() -> None:
     for on in (True, False):
         chosen = replace(config, ppo=replace(config.ppo, motion_prior=on))
         algorithm = make_algorithm(chosen, env)
-        learner = jax.jit(algorithm.init)(jax.random.key(0))
+        learner = init_train_state(env, algorithm, seed=0).learner
         # told to go forward, mid-swing of the right foot: its knee is to bend
         obs = standing.at[0, 6].set(1.0).at[0, -2:].set(jnp.array([0.8, 0.6]))
         sizes[on] = float(jnp.abs(algorithm.policy(learner, obs)).max())

@@ -13,15 +13,16 @@ import numpy as np
 import optax
 import pytest
 
-from jaxrl_hw.algos import ppo, weight_averaging
+from jaxrl_hw.algos import optimizer, ppo
 from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.algos.ppo_settings import PPOConfig
 from jaxrl_hw.config.factory import make_algorithm, make_env
 from jaxrl_hw.config.presets import preset_config
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.policies.from_state import portable
+from jaxrl_hw.training.init_from import open_source
 from jaxrl_hw.training.run import make_policy
-from jaxrl_hw.training.warm_start import first_state
+from jaxrl_hw.training.train_step import init_train_state
 from jaxrl_hw.types import Batch, EnvSpec, Observation
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
@@ -34,7 +35,7 @@ class Weights(NamedTuple):
 
 def mean_of(path: list[float], part: float) -> float:
     """What is kept of a policy whose only weight takes this path."""
-    follow = weight_averaging.follow(part)
+    follow = optimizer.follow(part)
     weights = Weights(jnp.zeros(1), jnp.zeros(1))
     state = follow.init(weights)
     for goal in path:
@@ -106,12 +107,13 @@ def test_a_run_continues_exports_and_hands_over_its_mean(train_run: Any, tmp_pat
     np.testing.assert_array_equal(parts.policy(obs), action)
     np.testing.assert_allclose(portable(whole.config, whole.state)(obs), action, atol=1e-5)
     last = whole.state.params.policy
-    mean = weight_averaging.averaged(last, whole.state.opt_state)
+    mean = optimizer.averaged(last, whole.state.opt_state)
     off = jax.tree.map(lambda a, b: float(jnp.abs(a - b).max()), mean, last)
     assert max(jax.tree.leaves(off)) > 1e-4, "the mean is not the last"
     source = {"init_from": str(tmp_path / "whole"), "iterations": 1, **changes}
     config = replace(whole.config, run_dir=str(tmp_path / "new"), **source)
     env = make_env(config)
     algorithm = make_algorithm(config, env)
-    state = first_state(env, algorithm, config, Console(io.StringIO()))
+    source = open_source(config, env, algorithm, Console(io.StringIO()))
+    state = init_train_state(env, algorithm, config.seed, source)
     np.testing.assert_allclose(make_policy(env, algorithm, state)(obs), action, atol=1e-6)

@@ -22,8 +22,10 @@ from jaxrl_hw.policies.portable import PortablePolicy
 from jaxrl_hw.policies.sources import open_policy
 from jaxrl_hw.policies.verification import sample_observations
 from jaxrl_hw.train import main
+from jaxrl_hw.training.init_from import open_source
 from jaxrl_hw.training.run import make_policy
-from jaxrl_hw.training.warm_start import MIN_STD, REMEMBERED_BATCHES, first_state
+from jaxrl_hw.training.train_step import init_train_state
+from jaxrl_hw.training.warm_start import MIN_STD, REMEMBERED_BATCHES
 
 SMALL = [
     *("--robot", "cartpole", "--physics", "native", "--num-envs", "8", "--no-tensorboard"),
@@ -60,7 +62,8 @@ def started(*flags: str):
     env, shown = make_env(config), io.StringIO()
     algorithm = make_algorithm(config, env)
     with Console(shown) as console:
-        state = first_state(env, algorithm, config, console)
+        source = open_source(config, env, algorithm, console)
+    state = init_train_state(env, algorithm, config.seed, source)
     return state, make_policy(env, algorithm, state), shown.getvalue()
 
 

@@ -17,7 +17,6 @@ from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.physics.model import compile_model
 from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.envs.tasks.joystick.layout import legged_layout
-from jaxrl_hw.envs.tasks.joystick.odometry import foot_velocities
 from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
 from jaxrl_hw.policies.from_state import portable
 from jaxrl_hw.training.rollout import collect
@@ -44,7 +43,7 @@ def test_feet_are_as_fast_as_their_sensors_say(name: str) -> None:
     mujoco.mj_forward(model, data)
     seen = np.stack([data.sensordata[adr[:2]] - data.qvel[:2] for adr in body.foot_vel])
     rates = np.concatenate([data.qvel[3:6], data.qvel[body.vadr]])
-    reckoned = rates @ foot_velocities(model, robot.feet, body)
+    reckoned = rates @ body.feet_from_rates
     np.testing.assert_allclose(reckoned, seen.ravel(), atol=1e-5)
     assert np.abs(seen).max() > 0.5
 

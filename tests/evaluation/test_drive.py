@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from jaxrl_hw.envs.robots import get_robot
-from jaxrl_hw.envs.tasks.joystick.observations import COMMAND_SCALE
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.evaluation.drive import drive
 from jaxrl_hw.evaluation.worlds import CALM, PUSH_EVERY_S, Conditions
@@ -31,7 +30,7 @@ def test_the_policy_sees_its_own_command_at_every_step_also_after_a_fall(walking
     commands = []
 
     def policy(obs):
-        commands.append(np.asarray(obs)[:, 6:9] / COMMAND_SCALE)
+        commands.append(np.asarray(obs)[:, 6:9] / (2.0, 2.0, 0.25))
         return kick(obs)
 
     trajectory = drive(walking_run.config, policy, COMMANDS, seconds=3.0)

@@ -19,7 +19,7 @@ from jaxrl_hw.errors import RunError, UserError
 from jaxrl_hw.evaluation import opengl
 from jaxrl_hw.evaluation.film import recent_mean
 from jaxrl_hw.evaluation.overlay import Caption, Dial, Row, draw
-from jaxrl_hw.evaluation.schedule import command_table, describe, make_schedule
+from jaxrl_hw.evaluation.schedule import describe, make_schedule
 from jaxrl_hw.evaluation.video import write_film
 from jaxrl_hw.evaluation.viewer import view_run
 
@@ -155,13 +155,13 @@ def test_the_users_choice_is_the_only_one_tried(monkeypatch):
 
 def test_a_schedule_fills_the_time_and_stays_within_what_was_trained():
     trained = JoystickConfig(vx=(0.0, 0.5))
-    segments = make_schedule([], trained, seconds=12.0, control_dt=0.02)
-    table = command_table(segments)
+    table, _ = make_schedule([], trained, seconds=12.0, control_dt=0.02)
     assert table.shape == (600, 1, 3)
     assert table[..., 0].min() == 0.0
     assert table[..., 0].max() == 0.5
     given = make_schedule([(1.0, 0, 0), (0, 0, -1.0)], trained, 0.1, 0.02)
-    assert given == [((1.0, 0, 0), 2), ((0, 0, -1.0), 3)]
+    assert given.commands[:, 0].tolist() == [[1.0, 0.0, 0.0]] * 2 + [[0.0, 0.0, -1.0]] * 3
+    assert given.texts == ["walk forward"] * 2 + ["turn right"] * 3
 
 
 def test_commands_in_words():

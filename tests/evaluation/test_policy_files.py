@@ -17,6 +17,7 @@ from jaxrl_hw.envs.robots import load_robot
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.evaluation import opengl
 from jaxrl_hw.evaluation.drive import drive
+from jaxrl_hw.loggers.jsonl import read_columns
 from jaxrl_hw.policies import zoo
 from jaxrl_hw.policies.from_state import portable
 from jaxrl_hw.policies.io import save_policy
@@ -29,12 +30,13 @@ def measured(capsys, *flags):
 
 @pytest.mark.slow
 def test_a_file_is_measured_as_a_policy_of_the_zoo_is(capsys):
-    source = zoo.entry("g1_12dof")
-    from_file = measured(capsys, "--policy", str(source.policy), "--robot", "g1_12dof")
+    source = zoo.folder_of("g1_12dof")
+    path = str(source / "policy.npz")
+    from_file = measured(capsys, "--policy", path, "--robot", "g1_12dof")
     from_zoo = measured(capsys, "--policy", "zoo:g1_12dof")
     assert from_file == from_zoo
     assert from_file["robot"] == "g1_12dof"
-    assert from_file["iteration"] == source.metrics["iteration"][-1]
+    assert from_file["iteration"] == read_columns(source / "metrics.jsonl")["iteration"][-1]
     assert len(from_file["rows"]) == 10
 
 

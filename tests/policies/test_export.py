@@ -153,7 +153,8 @@ def test_an_exported_file_can_be_exported_again(exported, monkeypatch, tmp_path)
 def test_a_zoo_policy_can_be_exported(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert main(["--policy", "zoo:g1"]) == 0
-    policy, again = (load_policy(Path(p)) for p in (zoo.entry("g1").policy, "policy-g1/policy.npz"))
+    folders = (zoo.folder_of("g1"), Path("policy-g1"))
+    policy, again = (load_policy(folder / "policy.npz") for folder in folders)
     obs = sample_observations(policy)
     np.testing.assert_array_equal(again(obs), policy(obs))
 

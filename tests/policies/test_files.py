@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from jaxrl_hw.algos.networks.mlp import ACTIVATIONS
-from jaxrl_hw.algos.weight_averaging import averaged
+from jaxrl_hw.algos.optimizer import averaged
 from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.envs.tasks.joystick import observations
 from jaxrl_hw.errors import UserError

@@ -17,12 +17,17 @@ from jaxrl_hw.config.presets import preset_config
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.errors import UserError
+from jaxrl_hw.loggers.jsonl import read_columns
 from jaxrl_hw.policies import zoo
 from jaxrl_hw.policies.io import load_policy
 from jaxrl_hw.policies.sources import config_of, open_policy
 from jaxrl_hw.policies.verification import sample_observations
 
 MAKE_ZOO = Path(__file__).resolve().parents[2] / "scripts" / "make_zoo.py"
+
+
+def content(folder, name):
+    return json.loads((folder / f"{name}.json").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -44,27 +49,29 @@ def test_the_error_for_an_unknown_name_lists_the_known_ones(own_zoo, tmp_path):
     with pytest.raises(UserError, match=r"zoo:walkre.*walker"):
         open_policy("zoo:walkre", own_zoo)
     with pytest.raises(UserError, match="zoo:g1"):
-        zoo.entry("g1", tmp_path / "empty")
+        zoo.folder_of("g1", tmp_path / "empty")
 
 
 @pytest.mark.parametrize("name", ["g1", "g1_12dof", "go1"])
 def test_every_shipped_policy_is_complete_small_and_for_its_robot(name):
     assert name in zoo.names()
-    entry = zoo.entry(name)
+    folder = zoo.folder_of(name)
     policy = open_policy(f"zoo:{name}")
-    assert entry.policy.stat().st_size < 1_000_000
+    assert (folder / "policy.npz").stat().st_size < 1_000_000
     assert policy.meta["robot"] == name
     assert policy.action_size == len(get_robot(name).action_scale)
     assert np.abs(policy(sample_observations(policy))).max() < 100
     config = config_of(policy, name)
     assert config.robot == name
     assert config.run_dir == ""
-    assert entry.config["robot"] == name
-    assert 2 <= len(entry.metrics["iteration"]) <= 200
-    assert entry.metrics["iteration"][-1] == policy.meta["iteration"]
-    assert entry.evaluation["robot"] == name
-    assert {"commands", "seed", "env_steps", "minutes", "hardware", "versions"} <= set(entry.origin)
-    texts = [path.read_text() for path in entry.folder.glob("*.json*")]
+    assert content(folder, "config")["config"]["robot"] == name
+    iterations = read_columns(folder / "metrics.jsonl")["iteration"]
+    assert 2 <= len(iterations) <= 200
+    assert iterations[-1] == policy.meta["iteration"]
+    assert content(folder, "evaluation")["robot"] == name
+    origin = content(folder, "origin")
+    assert {"commands", "seed", "env_steps", "minutes", "hardware", "versions"} <= set(origin)
+    texts = [path.read_text() for path in folder.glob("*.json*")]
     for text in [*texts, json.dumps(policy.meta)]:
         assert not re.search(r"[\" ]/\w", text), "a path of the machine that made it"
 
@@ -77,17 +84,19 @@ def test_a_finished_run_becomes_a_folder_of_the_zoo(make_zoo, cartpole_run, tmp_
     assert make_zoo.main([*words, "--seconds", "1"]) == 0
     assert not (tmp_path / "cart" / "old.txt").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["cart"]
-    entry = zoo.entry("cart", tmp_path)
-    obs = sample_observations(load_policy(entry.policy))
-    np.testing.assert_allclose(load_policy(entry.policy)(obs), cartpole_run.policy(obs), atol=1e-5)
-    assert entry.metrics["iteration"] == [1, 2]
-    assert entry.evaluation["iteration"] == 2
-    assert entry.origin["env_steps"] == 2 * 16 * 8
-    assert entry.origin["seed"] == 0
-    texts = [path.read_text() for path in entry.folder.glob("*.json*")]
+    folder = zoo.folder_of("cart", tmp_path)
+    policy = load_policy(folder / "policy.npz")
+    obs = sample_observations(policy)
+    np.testing.assert_allclose(policy(obs), cartpole_run.policy(obs), atol=1e-5)
+    assert read_columns(folder / "metrics.jsonl")["iteration"] == [1, 2]
+    assert content(folder, "evaluation")["iteration"] == 2
+    origin = content(folder, "origin")
+    assert origin["env_steps"] == 2 * 16 * 8
+    assert origin["seed"] == 0
+    texts = [path.read_text() for path in folder.glob("*.json*")]
     assert not any(str(cartpole_run.folder) in text for text in texts)
     # what is written there as its only command trains it again
-    words = entry.origin["commands"][0].split()
+    words = origin["commands"][0].split()
     assert words[:3] == ["python", "-m", "jaxrl_hw.train"]
     again = flags.parse([*words[3:], "--run-dir", str(tmp_path / "again")])
     assert (again.net, again.ppo, again.cartpole) == (
@@ -144,7 +153,7 @@ def test_bad_input_is_one_line(make_zoo, cartpole_run, tmp_path, capsys):
 def test_the_commands_of_the_zoo_can_be_given(tmp_path):
     """Those of a policy that started from a file of its author's, without it."""
     for name in zoo.names():
-        for line in zoo.entry(name).origin["commands"]:
+        for line in content(zoo.folder_of(name), "origin")["commands"]:
             words = shlex.split(line.replace("--init-from policy.npz ", ""))
             config = flags.parse([*words[3:], "--run-dir", str(tmp_path / "run")])
             assert config.robot == name

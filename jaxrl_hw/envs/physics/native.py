@@ -12,6 +12,7 @@ is slow to compile (the update) is jitted apart from what calls `step` (see
 from __future__ import annotations
 
 import copy
+import functools
 import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -49,7 +50,7 @@ def make(
     # only if no computation has run yet
     jax.config.update("jax_cpu_enable_async_dispatch", False)
     loop = loop or _holding(substeps)
-    host = _Host(model, loop, fields, threads)
+    host = _on_host(model, loop, fields, threads)
     nq, nv, na = model.nq, model.nv, model.na
     out_width = 1 + nq + nv + na + nv + model.nsensordata + loop.extra
 
@@ -58,7 +59,7 @@ def make(
             [state.time[None], state.qpos, state.qvel, state.act, state.qacc_warmstart, ctrl]
         )
         out = jax.pure_callback(
-            host.step,
+            host,
             jax.ShapeDtypeStruct((out_width,), jnp.float32),
             {name: params[name] for name in fields},
             row,
@@ -98,31 +99,27 @@ def _holding(substeps: int) -> Loop:
     return Loop(advance)
 
 
-class _Host:
+def _on_host(
+    model: mujoco.MjModel, loop: Loop, fields: tuple[str, ...], threads: int
+) -> Callable[[dict[str, Any], Any], np.ndarray]:
     """The NumPy side: a thread pool per batch size, kept between calls.
 
     The pools are scratch space, not state: every input is written before each step, so results
     are a function of the arguments alone.
     """
+    pool_of = functools.cache(lambda n: _make_pool(model, n, loop, fields, min(threads, n)))
 
-    def __init__(
-        self, model: mujoco.MjModel, loop: Loop, fields: tuple[str, ...], threads: int
-    ) -> None:
-        self.model, self.loop, self.fields, self.threads = model, loop, fields, threads
-        self.pools: dict[int, Callable[[dict[str, np.ndarray], np.ndarray], np.ndarray]] = {}
-
-    def step(self, params: dict[str, Any], row: Any) -> np.ndarray:
+    def step(params: dict[str, Any], row: Any) -> np.ndarray:
         row = np.asarray(row)
         lead = row.shape[:-1]
         n = int(np.prod(lead, dtype=int))
-        if n not in self.pools:
-            threads = min(self.threads, n)
-            self.pools[n] = _make_pool(self.model, n, self.loop, self.fields, threads)
         own = {
-            name: np.asarray(params[name]).reshape(n, *getattr(self.model, name).shape)
-            for name in self.fields
+            name: np.asarray(params[name]).reshape(n, *getattr(model, name).shape)
+            for name in fields
         }
-        return self.pools[n](own, row.reshape(n, -1)).reshape(*lead, -1)
+        return pool_of(n)(own, row.reshape(n, -1)).reshape(*lead, -1)
+
+    return step
 
 
 def _make_pool(

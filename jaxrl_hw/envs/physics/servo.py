@@ -35,13 +35,8 @@ def make(
     Its ctrl [2 nu + 1] is: the targets that held before, the targets that are to hold (rad), and
     after how many physics steps these arrive (0: at once). Its sensordata have `EXTRA` entries
     more than the model's, means over the control step: mechanical power, W, the sum over joints of
-    |torque * velocity|; and the number of points at which the robot's own parts touch.
-
-    Args:
-      model: from `physics.model.compile_model`.
-      substeps: physics steps per control step.
-      fields: names of MjModel arrays that differ between environments.
-      threads: CPU threads, 0 for all.
+    |torque * velocity|; and the number of points at which the robot's own parts touch. The
+    arguments are those of `jaxrl_hw.envs.physics.make_physics`.
 
     Raises:
       UserError: an actuator is not a position servo on a joint.

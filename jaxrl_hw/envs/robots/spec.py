@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,23 +94,20 @@ class RobotSpec:
     """Fraction of each joint's range, about its middle, that a policy may use freely."""
 
     def __post_init__(self) -> None:
+        if fault := next(self._faults(), ""):
+            raise ValueError(f'robot "{self.name}": {fault}')
+
+    def _faults(self) -> Iterator[str]:
+        feet = f"for {len(self.feet)} feet"
         if len(self.gait_offsets) != len(self.feet):
-            raise ValueError(
-                f'robot "{self.name}": {len(self.gait_offsets)} gait_offsets '
-                f"for {len(self.feet)} feet"
-            )
+            yield f"{len(self.gait_offsets)} gait_offsets {feet}"
         if abs(self.substeps * self.timestep - self.control_dt) > 1e-9 or self.substeps < 1:
-            raise ValueError(
-                f'robot "{self.name}": control_dt {self.control_dt} s is not a whole number of '
-                f"timesteps of {self.timestep} s"
-            )
+            step = f"timesteps of {self.timestep} s"
+            yield f"control_dt {self.control_dt} s is not a whole number of {step}"
         if any(weight < 0 for weight in self.posture):
-            raise ValueError(f'robot "{self.name}": posture weights must be >= 0: {self.posture}')
+            yield f"posture weights must be >= 0: {self.posture}"
         if self.mirror is not None and len(self.mirror.foot_perm) != len(self.feet):
-            raise ValueError(
-                f'robot "{self.name}": mirror.foot_perm has {len(self.mirror.foot_perm)} entries '
-                f"for {len(self.feet)} feet"
-            )
+            yield f"mirror.foot_perm has {len(self.mirror.foot_perm)} entries {feet}"
 
     @property
     def substeps(self) -> int:

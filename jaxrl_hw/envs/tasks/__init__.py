@@ -66,13 +66,9 @@ def task_entry(name: str) -> TaskEntry:
 
 
 def make_task(name: str, settings: Any, robot: Any, model: Any) -> Task:
-    """The task of that name for a robot.
+    """The task of that name for a RobotSpec and its compiled MjModel.
 
-    Args:
-      name: of the task.
-      settings: of its settings class, or a Config where it has none.
-      robot: a RobotSpec.
-      model: its compiled MjModel.
+    settings: of its settings class, or a Config where it has none.
 
     Raises:
       UserError: unknown task, or a model that the task cannot use.

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from jax import Array
 
 from jaxrl_hw.envs.physics.api import ModelParams, PhysState
-from jaxrl_hw.types import MotionPrior, Observation, PhaseMask, Symmetry
+from jaxrl_hw.types import Motion, Observation, PhaseMask, Symmetry
 
 
 class Start(NamedTuple):
@@ -70,7 +70,8 @@ class Task(NamedTuple):
     out. None: all terms count."""
     phase_mask: Callable[[TaskParams], PhaseMask] | None = None
     """TaskParams -> what the policy sees less of while the robot stands."""
-    motion_prior: MotionPrior | None = None
+    motion_prior: Callable[[], Motion] | None = None
+    """Makes the motion that a policy may start from."""
     stagger: bool = False
     """Start a run's first episodes somewhere along the time limit. For tasks that end by the time
     limit alone: their environments would all end in the same iteration. Where falls end episodes

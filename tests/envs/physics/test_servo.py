@@ -64,7 +64,7 @@ def test_torques_are_those_of_a_deployment_script(delay: int) -> None:
     np.testing.assert_allclose(state.qpos, data.qpos, atol=2e-5)
     np.testing.assert_allclose(state.qvel, data.qvel, atol=2e-3)
     assert np.mean(powers) == pytest.approx(power, rel=1e-3)
-    assert sensed.shape == (model.nsensordata + 1,)
+    assert sensed.shape == (model.nsensordata + servo.EXTRA,)
     assert len(ctrl) == servo.ctrl_width(model)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -14,6 +13,8 @@ from jax import Array
 from jaxrl_hw.envs.tasks.joystick import commands, observations
 from jaxrl_hw.envs.tasks.joystick.layout import Legged
 from jaxrl_hw.envs.tasks.joystick.params import JoystickParams
+from jaxrl_hw.envs.tasks.joystick.settings import observation_sizes
+from jaxrl_hw.types import Motion
 
 _STEPS, _DAMPING = 50, 1e-4
 
@@ -24,13 +25,9 @@ def wanted(
     """Which feet should be down (bool [F]) and how high each should be (m [F]).
 
     A foot stands for the first part of its cycle, then swings along a half sine to some power. A
-    standing robot keeps all feet down.
+    standing robot (bool []) keeps all feet down.
 
-    Args:
-      params: height, curve and share of the swing.
-      robot: `RobotSpec`, for the feet's offsets in the cycle.
-      phase: [] of the gait, 0 to 1.
-      standing: bool [].
+    phase: [] of the gait, 0 to 1.
     """
     foot_phase = (phase + jnp.asarray(robot.gait_offsets, jnp.float32)) % 1.0
     swing = (foot_phase - (1.0 - params.swing_fraction)) / params.swing_fraction
@@ -40,28 +37,17 @@ def wanted(
     return stance, jnp.where(stance, 0.0, height)
 
 
-def stepping_in_place(
-    params: JoystickParams,
-    robot: Any,
-    model: Any,
-    body: Legged,
-) -> Callable[[Array], tuple[Array, Array]]:
+def stepping_in_place(params: JoystickParams, robot: Any, model: Any, body: Legged) -> Motion:
     """Stepping in place, open loop: key -> (normalized observation [O], action [A]).
 
     The action fits the observation's phase; it is the home pose where the command is to stand
     still. All other entries of the observation are noise. The motion does not balance the robot,
     but a policy that is fitted to it steps from its first attempt on. Finding the rhythm of a gait
     by chance costs millions of samples.
-
-    Args:
-      params: of the gait and its commands.
-      robot: `RobotSpec`.
-      model: host-side MjModel.
-      body: the robot's joints.
     """
     lifted = np.stack([lifted_pose(model, foot, body, params.swing_height) for foot in robot.feet])
     per_action = lifted / np.asarray(robot.action_scale, np.float32)
-    size, _ = observations.sizes(len(body.home), len(robot.feet))
+    size, _ = observation_sizes(len(body.home), len(robot.feet))
 
     def sample(key: Array) -> tuple[Array, Array]:
         key_command, key_phase, key_rest = jax.random.split(key, 3)
@@ -77,16 +63,10 @@ def stepping_in_place(
 
 
 def lifted_pose(model: Any, foot: str, body: Legged, height: float) -> np.ndarray:
-    """Joint offsets from home [A], rad, that lift one foot straight up and leave the others.
+    """Joint offsets from home [A], rad, that lift one foot by height, m, and leave the others.
 
     Damped least squares about the home pose. A leg of six joints or more keeps the sole level; one
     of fewer places the foot's point only. Joints stay inside their soft range.
-
-    Args:
-      model: host-side MjModel with a keyframe "home".
-      foot: name of the foot's site.
-      body: the robot's joints.
-      height: how far up, m.
     """
     data = mujoco.MjData(model)
     data.qpos[:] = model.key("home").qpos

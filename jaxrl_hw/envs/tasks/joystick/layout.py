@@ -27,6 +27,7 @@ class Legged(NamedTuple):
     foot_force: np.ndarray  # int [F]
     foot_rest: np.ndarray  # [F] m, height of each foot's site when it stands
     contacts: np.ndarray | None  # int [2], counts of all contacts and of those with the floor
+    feet_from_rates: np.ndarray  # [3 + A, 2 F]; see `foot_velocities`
 
 
 def legged_layout(model: Any, feet: tuple[str, ...], soft_limit: float) -> Legged:
@@ -54,12 +55,12 @@ def legged_layout(model: Any, feet: tuple[str, ...], soft_limit: float) -> Legge
     low, high = np.asarray(model.jnt_range)[joints].T
     middle, half = (low + high) / 2, (high - low) / 2 * soft_limit
     forced = np.asarray(model.actuator_forcelimited).astype(bool)
-    at_rest = sensordata_at(model)
+    vadr = np.asarray(model.jnt_dofadr)[joints]
     entries = np.arange(model.nsensordata)
     foot_pos = np.stack([entries[slices[f"{foot}_pos"]] for foot in feet])
     return Legged(
         qadr=qadr,
-        vadr=np.asarray(model.jnt_dofadr)[joints],
+        vadr=vadr,
         home=np.asarray(model.key("home").qpos)[qadr].astype(np.float32),
         lower=np.where(limited, middle - half, -np.inf).astype(np.float32),
         upper=np.where(limited, middle + half, np.inf).astype(np.float32),
@@ -71,6 +72,27 @@ def legged_layout(model: Any, feet: tuple[str, ...], soft_limit: float) -> Legge
         foot_pos=foot_pos,
         foot_vel=np.stack([entries[slices[f"{foot}_vel"]] for foot in feet]),
         foot_force=np.array([slices[f"{f}_force"].start for f in feet]),
-        foot_rest=at_rest[foot_pos[:, 2]],
+        foot_rest=sensordata_at(model)[foot_pos[:, 2]],
         contacts=contact_entries(model),
+        feet_from_rates=foot_velocities(model, feet, vadr),
     )
+
+
+def foot_velocities(model: Any, feet: tuple[str, ...], vadr: np.ndarray) -> np.ndarray:
+    """A matrix [3 + A, 2 F] from rates of gyro and joints, rad/s, to velocities of the feet, m/s.
+
+    The velocities are forward and leftward, relative to the base. A standing foot moves backward as
+    fast as the base moves forward, so they reveal a push. The matrix is exact at the home pose. A
+    leg's Jacobian changes slowly, and detecting a push needs no more.
+    """
+    data = mujoco.MjData(model)
+    data.qpos[:] = model.key("home").qpos
+    mujoco.mj_kinematics(model, data)
+    mujoco.mj_comPos(model, data)
+    rates = np.concatenate([[3, 4, 5], vadr])
+    columns = []
+    for foot in feet:
+        jac = np.zeros((3, model.nv))
+        mujoco.mj_jacSite(model, data, jac, None, model.site(foot).id)
+        columns += list(jac[:2, rates])
+    return np.stack(columns, axis=-1).astype(np.float32)

@@ -9,18 +9,36 @@ import numpy as np
 from jax import Array
 
 from jaxrl_hw.envs.tasks.joystick.commands import STANDING_SPEED
+from jaxrl_hw.envs.tasks.joystick.settings import observation_sizes
 from jaxrl_hw.types import Observation, PhaseMask, SignedPermutation, Symmetry
 
-GYRO_SCALE = 0.25
-COMMAND_SCALE = np.array([2.0, 2.0, 0.25], np.float32)
-JOINT_VELOCITY_SCALE = 0.05
 VELOCITY_SCALE = 2.0
 
-GYRO_NOISE = 0.2  # rad/s
-GRAVITY_NOISE = 0.05
-JOINT_NOISE = 0.01  # rad
-JOINT_VELOCITY_NOISE = 1.5  # rad/s
-# amplitudes of uniform noise, as in unitree_rl_gym's training
+
+class Entry(NamedTuple):
+    """A part of the policy's observation: readings, multiplied by a scale."""
+
+    name: str
+    size: int
+    scale: Any
+    noise: float  # amplitude of uniform noise, as in unitree_rl_gym's training, in `unit`
+    unit: str
+
+
+def entries(joints: int) -> tuple[Entry, ...]:
+    """The parts of the policy's observation [O] in the order of the deployment contract.
+
+    Commands, actions and phase are known exactly.
+    """
+    return (
+        Entry("gyro", 3, 0.25, 0.2, "rad/s, base frame"),
+        Entry("gravity", 3, 1.0, 0.05, "unit vector, base frame"),
+        Entry("command", 3, [2.0, 2.0, 0.25], 0.0, "m/s, m/s, rad/s, base frame"),
+        Entry("joint_position", joints, 1.0, 0.01, "rad, from default_pose"),
+        Entry("joint_velocity", joints, 0.05, 1.5, "rad/s"),
+        Entry("last_action", joints, 1.0, 0.0, "as the policy gave it"),
+        Entry("phase", 2, 1.0, 0.0, "sin and cos of 2 pi t / gait_period"),
+    )
 
 
 class Readings(NamedTuple):
@@ -40,26 +58,13 @@ class Readings(NamedTuple):
     friction: Array  # [] floor friction coefficient
 
 
-def sizes(joints: int, feet: int) -> tuple[int, int]:
-    """Entries of the policy's and the critic's observation: (O, C)."""
-    policy = 11 + 3 * joints
-    return policy, policy + 5 + 2 * feet
-
-
 def policy_entries(r: Readings) -> Array:
-    """The 3+3+3+A+A+A+2 entries of the deployment contract [O], without noise."""
+    """The policy's observation [O], without noise."""
     angle = 2.0 * jnp.pi * r.phase
-    return jnp.concatenate(
-        [
-            r.gyro * GYRO_SCALE,
-            r.gravity,
-            r.command * COMMAND_SCALE,
-            r.joint,
-            r.joint_velocity * JOINT_VELOCITY_SCALE,
-            r.action,
-            jnp.stack([jnp.sin(angle), jnp.cos(angle)]),
-        ]
-    )
+    clock = jnp.stack([jnp.sin(angle), jnp.cos(angle)])
+    parts = (r.gyro, r.gravity, r.command, r.joint, r.joint_velocity, r.action, clock)
+    scales = (np.float32(entry.scale) for entry in entries(r.joint.shape[0]))
+    return jnp.concatenate([part * scale for part, scale in zip(parts, scales, strict=True)])
 
 
 def normalized_like(noise: Array, command: Array, phase: Array, size: Array) -> Array:
@@ -86,12 +91,13 @@ def phase_mask(standing_phase: Any, feet: np.ndarray, fastest: Any) -> PhaseMask
       fastest: m/s; 0 for feet of any speed.
     """
     joints = len(feet) - 3
-    size, _ = sizes(joints, 0)
+    scale = {entry.name: np.float32(entry.scale) for entry in entries(joints)}
+    size, _ = observation_sizes(joints, 0)
     told = np.zeros((size, 3), np.float32)
-    told[6:9] = np.diag(1.0 / (COMMAND_SCALE * STANDING_SPEED))
+    told[6:9] = np.diag(1.0 / (scale["command"] * STANDING_SPEED))
     moves = np.zeros((size, feet.shape[1]), np.float32)
-    moves[:3] = feet[:3] / GYRO_SCALE
-    moves[9 + joints : 9 + 2 * joints] = feet[3:] / JOINT_VELOCITY_SCALE
+    moves[:3] = feet[:3] / scale["gyro"]
+    moves[9 + joints : 9 + 2 * joints] = feet[3:] / scale["joint_velocity"]
     phase = np.zeros(size, np.float32)
     phase[-2:] = 1.0
     foot_speeds = jnp.where(fastest > 0.0, moves / jnp.maximum(fastest, 1e-6), 0.0)
@@ -102,13 +108,12 @@ def phase_mask(standing_phase: Any, feet: np.ndarray, fastest: Any) -> PhaseMask
 def observe(r: Readings, unit_noise: Array, scale: Any) -> Observation:
     """Both observations.
 
-    Args:
-      r: readings without noise.
-      unit_noise: [O], uniform in [-1, 1].
-      scale: factor on all noise.
+    unit_noise: [O], uniform in [-1, 1]; scale is a factor on all of the policy's noise.
     """
     clean = policy_entries(r)
-    noise = unit_noise * _amplitudes(r.joint.shape[0]) * scale
+    parts = entries(r.joint.shape[0])
+    amplitudes = np.concatenate([np.full(e.size, e.noise) * e.scale for e in parts])
+    noise = unit_noise * amplitudes.astype(np.float32) * scale
     critic = jnp.concatenate(
         [
             clean,
@@ -120,20 +125,6 @@ def observe(r: Readings, unit_noise: Array, scale: Any) -> Observation:
         ]
     )
     return Observation(clean + noise, critic)
-
-
-def _amplitudes(joints: int) -> np.ndarray:
-    """Noise amplitude of each policy entry [O]; commands, actions and phase are known exactly."""
-    return np.concatenate(
-        [
-            np.full(3, GYRO_NOISE * GYRO_SCALE),
-            np.full(3, GRAVITY_NOISE),
-            np.zeros(3),
-            np.full(joints, JOINT_NOISE),
-            np.full(joints, JOINT_VELOCITY_NOISE * JOINT_VELOCITY_SCALE),
-            np.zeros(joints + 2),
-        ]
-    ).astype(np.float32)
 
 
 def symmetry(

@@ -81,11 +81,11 @@ class JoystickConfig:
     """Range of the commanded leftward velocity."""
     yaw_rate: tuple[float, float] = _varies((-1.0, 1.0), "rad/s")
     """Range of the commanded yaw rate."""
-    zero_command: float = _varies(0.15, at_least=0.0, at_most=1.0)
+    zero_command: float = _varies(0.15, at_least=0.0, at_most=1.0, driven=0.0)
     """Probability that a new command is to stand still."""
-    resample_s: tuple[float, float] = _varies((4.0, 10.0), "s", above=0.0)
+    resample_s: tuple[float, float] = _varies((4.0, 10.0), "s", above=0.0, driven=(0.0, 0.0))
     """Time between new commands, uniform."""
-    episode_s: float = setting(20.0, unit="s", at_least=0.1)
+    episode_s: float = setting(20.0, unit="s", at_least=0.1, driven=1e6)
     """Time limit of an episode (a truncation)."""
     fall_tilt: float = setting(1.0, unit="rad")
     """Angle of the base's up axis to the vertical that counts as a fall."""
@@ -118,47 +118,52 @@ class JoystickConfig:
     recovery_after_s: float = _varies(0.0, "s")
     """Time in an episode from which `recovery_speed` counts: a robot that has just begun falls, it
     does not stumble."""
-    push_speed: float = _varies(1.2, "m/s")
+    push_speed: float = _varies(1.2, "m/s", driven=0.0)
     """Largest sudden change of the base's horizontal velocity; 0 for none."""
     push_interval_s: float = _varies(5.0, "s", at_least=0.1)
     """Mean time between pushes."""
     noise: float = _varies(1.0, at_least=0.0)
     """Scale of all observation noise; 0 for none."""
-    randomize: bool = setting(True)
+    randomize: bool = setting(True, driven=True)
     """Randomize friction, masses, torso offset, joint friction and armature, and start pose."""
     friction: tuple[float, float] = _varies((0.3, 1.25), above=0.0)
     """Floor friction coefficient, uniform."""
-    link_mass: tuple[float, float] = _varies((0.9, 1.1), above=0.0)
+    link_mass: tuple[float, float] = _varies((0.9, 1.1), above=0.0, driven=(1.0, 1.0))
     """Factor on every link's mass and inertia, uniform per link."""
     torso_mass: tuple[float, float] = _varies((-1.0, 3.0), "kg")
     """Mass added to the torso, uniform."""
-    torso_offset: float = _varies(0.03, "m")
+    torso_offset: float = _varies(0.03, "m", driven=0.0)
     """Largest shift of the torso's centre of mass along each axis."""
-    joint_friction: tuple[float, float] = _varies((0.5, 2.0), above=0.0)
+    joint_friction: tuple[float, float] = _varies((0.5, 2.0), above=0.0, driven=(1.0, 1.0))
     """Factor on joint friction loss, log-uniform per joint."""
-    armature: tuple[float, float] = _varies((0.9, 1.2), above=0.0)
+    armature: tuple[float, float] = _varies((0.9, 1.2), above=0.0, driven=(1.0, 1.0))
     """Factor on joint armature, uniform per joint."""
-    dry_friction: bool = setting(True)
+    dry_friction: bool = setting(True, driven=True)
     """Simulate the joints' dry friction; off, a physics step is a fifth cheaper."""
-    start_yaw: float = _varies(3.1416, "rad")
+    start_yaw: float = _varies(3.1416, "rad", driven=0.0)
     """Largest heading at the start, to either side."""
-    start_joint: float = _varies(0.1, "rad")
+    start_joint: float = _varies(0.1, "rad", driven=0.0)
     """Largest offset of a joint at the start."""
-    start_velocity: float = _varies(0.3, "m/s, rad/s")
+    start_velocity: float = _varies(0.3, "m/s, rad/s", driven=0.0)
     """Largest base velocity at the start."""
     reward: JoystickReward = setting(JoystickReward)
+
+
+def observation_sizes(joints: int, feet: int) -> tuple[int, int]:
+    """Entries of the policy's and the critic's observation: (O, C)."""
+    policy = 11 + 3 * joints
+    return policy, policy + 5 + 2 * feet
 
 
 def sizes(robot: Any) -> tuple[int, int, int]:
     """Numbers in the policy's observation, in the critic's, and in one environment's state.
 
     They follow from the robot's joints and feet, so that a plan needs no simulator. `robot` is a
-    RobotSpec. Sources: observations.py for the observations, episode.EnvState for the state.
+    RobotSpec. Source: episode.EnvState for the state.
     """
     joints, feet = len(robot.action_scale), len(robot.feet)
     bodies = joints + 2
-    obs = 11 + 3 * joints
-    critic = obs + 5 + 2 * feet
+    obs, critic = observation_sizes(joints, feet)
     physics = 3 * (joints + 7) + 8 * bodies + 2 * (joints + 6)
     return obs, critic, physics + 13 * 3 + joints + obs + critic
 

@@ -22,13 +22,12 @@ from jaxrl_hw.envs.tasks.joystick import (
     gait,
     geometry,
     observations,
-    odometry,
     randomize,
     rewards,
 )
 from jaxrl_hw.envs.tasks.joystick.layout import Legged, legged_layout
 from jaxrl_hw.envs.tasks.joystick.params import JoystickParams, Range, params_of
-from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
+from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig, observation_sizes
 from jaxrl_hw.types import Observation, Symmetry
 
 CONTACT_FORCE = 1.0
@@ -52,7 +51,6 @@ class _Joystick(NamedTuple):
     robot: Any  # robots.RobotSpec
     model: Any  # mujoco.MjModel, host side
     body: Legged
-    feet_from_rates: np.ndarray  # [3 + A, 2 F]; see `odometry`
     at_home: PhysState
     home_sensordata: np.ndarray
     nominal: ModelParams
@@ -62,12 +60,7 @@ class _Joystick(NamedTuple):
 
 
 def make(config: JoystickConfig, robot: Any, model: Any) -> Task:
-    """The task for a legged robot.
-
-    Args:
-      config: ranges, rewards, randomization.
-      robot: its `RobotSpec`.
-      model: its compiled model (`physics.model.compile_model`).
+    """The task for a legged robot, a `RobotSpec`, and its compiled MjModel.
 
     Raises:
       UserError: the model lacks sensors or joints that the task reads.
@@ -78,7 +71,6 @@ def make(config: JoystickConfig, robot: Any, model: Any) -> Task:
         robot,
         model,
         body,
-        odometry.foot_velocities(model, robot.feet, body),
         state_at(model),
         sensordata_at(model),
         nominal_params(model, randomize.FIELDS),
@@ -86,7 +78,7 @@ def make(config: JoystickConfig, robot: Any, model: Any) -> Task:
         model.geom("floor").id,
         robot.control_dt,
     )
-    return _task(t, *observations.sizes(len(t.body.home), len(robot.feet)))
+    return _task(t, *observation_sizes(len(t.body.home), len(robot.feet)))
 
 
 def _task(t: _Joystick, obs_size: int, critic_size: int) -> Task:
@@ -106,7 +98,7 @@ def _task(t: _Joystick, obs_size: int, critic_size: int) -> Task:
         params_of=params_of,
         reward_weights=lambda params: params.reward,
         phase_mask=lambda params: observations.phase_mask(
-            params.standing_phase, t.feet_from_rates, params.standing_phase_speed
+            params.standing_phase, t.body.feet_from_rates, params.standing_phase_speed
         ),
         motion_prior=lambda: gait.stepping_in_place(params_of(settings), t.robot, t.model, t.body),
     )
@@ -192,7 +184,7 @@ def _signals(
     torque = jnp.clip(
         b.kp * (_target(t, action) - joint) - b.kd * joint_velocity, -b.torque_limit, b.torque_limit
     )
-    feet = jnp.concatenate([physics.qvel[3:6], joint_velocity]) @ t.feet_from_rates
+    feet = jnp.concatenate([physics.qvel[3:6], joint_velocity]) @ b.feet_from_rates
     standing = commands.is_to_stand(p, state.command, physics, feet)
     stance, swing_height = gait.wanted(p, t.robot, state.phase, standing)
     fell = (physics.qpos[2] < t.robot.fall_height) | (-gravity[2] < np.cos(t.settings.fall_tilt))
@@ -282,7 +274,7 @@ def _readings(
 
 
 def _observe(p: JoystickParams, readings: observations.Readings, key: Array) -> Observation:
-    size, _ = observations.sizes(readings.joint.shape[0], readings.foot_height.shape[0])
+    size, _ = observation_sizes(readings.joint.shape[0], readings.foot_height.shape[0])
     unit = jax.random.uniform(key, (size,), minval=-1.0, maxval=1.0)
     return observations.observe(readings, unit, p.noise)
 

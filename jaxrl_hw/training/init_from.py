@@ -1,0 +1,84 @@
+"""`--init-from`: the trained policy that it names, opened and compared with the run's networks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxrl_hw.checkpointing.run_dir import is_run_folder
+from jaxrl_hw.config.schema import Config
+from jaxrl_hw.envs.vector import Env
+from jaxrl_hw.errors import UserError
+from jaxrl_hw.loggers.console import Console
+from jaxrl_hw.policies.from_state import layers_of, portable
+from jaxrl_hw.policies.portable import PortablePolicy
+from jaxrl_hw.policies.sources import open_policy
+from jaxrl_hw.training.run import load_run
+from jaxrl_hw.training.train_step import state_form
+from jaxrl_hw.training.warm_start import Source
+from jaxrl_hw.types import Algorithm, TrainState
+
+
+def open_source(config: Config, env: Env, algorithm: Algorithm, console: Console) -> Source | None:
+    """What `config.init_from` names; None where it names nothing. Prints what is taken over.
+
+    Raises:
+      UserError: the source cannot be used, or its policy is of another form than the run's.
+      RunError: every checkpoint of the source is damaged.
+    """
+    if not config.init_from:
+        return None
+    form = state_form(env, algorithm)
+    source = _opened(config.init_from)
+    check_same_form(source.policy, form, config)
+    if source.state is not None and _critic_form(source.state) != _critic_form(form):
+        source = source._replace(state=None)
+    taken = "policy, value network, their statistics and the action noise"
+    if source.state is None:
+        std = float(jnp.exp(source.log_std).mean())
+        taken = f"policy, its statistics and action noise ({std:.2f}); the value network is new"
+    warmup = algorithm.critic_warmup
+    alone = f"; only the value network learns for {warmup} iterations" if warmup else ""
+    at = source.policy.meta["iteration"]
+    console.message(f"warm start from {config.init_from} (iteration {at:,}): {taken}{alone}")
+    return source
+
+
+def _opened(name: str) -> Source:
+    if not is_run_folder(name):
+        return Source(open_policy(name), None)
+    run = load_run(name)
+    return Source(portable(run.config, run.state), run.state._replace(env_state=None))
+
+
+def check_same_form(policy: PortablePolicy, state: TrainState, config: Config) -> None:
+    """Raises UserError where a policy cannot replace a run's own; shows both."""
+    layers = layers_of(state.params.policy)
+    sizes = (layers[0]["kernel"].shape[0], *(layer["bias"].shape[0] for layer in layers))
+    size = (policy.obs_size, *policy.widths, policy.action_size)
+    if size == sizes and policy.activation == config.net.activation:
+        return
+    robot = policy.meta["robot"]
+    hint = "leave out --net.policy and --net.activation to take the policy's own"
+    if (size[0], size[-1]) != (sizes[0], sizes[-1]):
+        hint = f"use --robot {robot}, or another policy"
+    raise UserError(
+        f"--init-from {config.init_from} has {_form(robot, size, policy.activation)}; "
+        f"this run has {_form(config.robot, sizes, config.net.activation)}; {hint}"
+    )
+
+
+def _form(robot: str, sizes: tuple[int, ...], activation: str) -> str:
+    widths = "-".join(map(str, sizes[1:-1]))
+    return (
+        f"{sizes[0]} observations, {sizes[-1]} actions (robot {robot}) "
+        f"and a {widths} {activation} policy network"
+    )
+
+
+def _critic_form(state: TrainState) -> list[tuple[str, Any, Any]]:
+    critic = (state.params.value, state.obs_stats.critic)
+    leaves = jax.tree_util.tree_leaves_with_path(critic)
+    return [(jax.tree_util.keystr(path), leaf.shape, leaf.dtype) for path, leaf in leaves]
