@@ -29,6 +29,7 @@ def even_motion(yaw: float, velocity, yaw_rate: float, command, seconds: float =
     figures = {
         "power": np.linspace(0.0, 100.0, steps)[:, None],
         "foot_clearance": np.linspace(0.0, 0.06, steps)[:, None],
+        "self_contacts": np.linspace(0.0, 0.2, steps)[:, None],
     }
     recorded = Step(qpos, qvel, commands, fell, np.zeros((steps, 1)), figures)
     return Trajectory("joystick", 0.02, 0.002, recorded)
@@ -42,6 +43,7 @@ def test_figures_worked_out_by_hand():
     assert row["yaw_error"] == pytest.approx(0.0, abs=1e-12)
     assert row["falls"] == 2
     assert row["power"] == pytest.approx(np.linspace(0.0, 100.0, 200)[100:].mean())
+    assert row["self_contacts"] == pytest.approx(100 * np.linspace(0.0, 0.2, 200)[100:].mean())
     # commanded to go left at 0.3 m/s and to turn the other way
     (row,) = walking_rows(even_motion(np.pi / 2, (0.0, 0.4, 0.0), 0.3, (0.0, 0.3, -0.2)))
     assert row["velocity_error"] == pytest.approx(0.5)
@@ -118,8 +120,8 @@ def test_json_on_stdout_is_nothing_but_json(flags, walking_run, capsys):
     assert found["robot"] == "g1_12dof"
     assert found["iteration"] == 2
     assert [tuple(row["command"]) for row in found["rows"]] == list(COMMANDS)
-    figures = {"velocity_error", "yaw_error", "falls", "power", "drift", "lift"}
-    assert set(found["mean"]) == figures
+    figures = {"velocity_error", "yaw_error", "falls", "power", "self_contacts"}
+    assert set(found["mean"]) == figures | {"drift", "lift"}
 
 
 @pytest.mark.slow
