@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import tempfile
+import secrets
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from jaxrl_hw.errors import RunError, UserError
+
+
+@contextlib.contextmanager
+def disk_errors(doing: str) -> Iterator[None]:
+    """Turn an OSError into a RunError: `cannot <doing>: <why>`."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"cannot {doing}: {error.strerror or error}") from error
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -21,19 +32,16 @@ def write_bytes(path: Path, data: bytes) -> None:
 
     Raises RunError where the file cannot be written.
     """
-    temporary = ""
-    try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp makes a file that only its owner can read
-        os.replace(temporary, path)
-    except OSError as error:
-        if temporary and os.path.exists(temporary):
-            os.unlink(temporary)
-        raise RunError(f"cannot write {path}: {error.strerror or error}") from error
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    with disk_errors(f"write {path}"):
+        try:
+            with open(temporary, "xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def read_json(path: Path, advice: str) -> Any | None:
@@ -42,23 +50,15 @@ def read_json(path: Path, advice: str) -> Any | None:
     Raises UserError with the file's name and `advice` where it is not JSON, RunError where it
     cannot be read.
     """
+    with disk_errors(f"read {path}"):
+        try:
+            data = path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
     try:
-        text = path.read_text(encoding="utf-8")
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not a text file: {advice}") from error
-    except OSError as error:
-        raise RunError(f"cannot read {path}: {error.strerror or error}") from error
-    try:
-        return json.loads(text)
+        return json.loads(data.decode())
     except ValueError as error:
-        problem = "is empty" if not text.strip() else f"is not valid JSON ({error})"
+        problem = f"is not valid JSON ({error})" if data.strip() else "is empty"
+        if isinstance(error, UnicodeDecodeError):
+            problem = "is not a text file"
         raise UserError(f"{path} {problem}: {advice}") from error
-
-
-def _umask() -> int:
-    # Only setting the mask returns it.
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
