@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxrl_hw.checkpointing.atomic import read_json, write_bytes, write_json
+from jaxrl_hw.checkpointing.files import read_json, write_bytes, write_json
 from jaxrl_hw.checkpointing.run_dir import RunDir, config_differences
 from jaxrl_hw.cli.arguments import OneLineParser, whole_number
 from jaxrl_hw.cli.command import DONE, run_command

@@ -6,14 +6,13 @@ Every file and every checkpoint appears under its name only when it is whole.
 from __future__ import annotations
 
 import functools
-import itertools
 import shutil
 import threading
 from collections.abc import Iterable
 from pathlib import Path
 
-from jaxrl_hw.checkpointing.atomic import disk_errors, write_bytes
 from jaxrl_hw.checkpointing.description import META
+from jaxrl_hw.checkpointing.files import disk_errors, free_name, write_bytes
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.checkpointing.store import CheckpointStore
 from jaxrl_hw.errors import RunError, first_line
@@ -141,7 +140,7 @@ def update_mirror(run: RunDir, mirror: RunDir, store: CheckpointStore, replace: 
             raise RunError(
                 f"{mirror.path} is the mirror of another run; choose another --mirror or --run-dir"
             )
-        mirror.path.rename(_free_name(mirror.path))
+        mirror.path.rename(free_name(mirror.path))
     mirror.path.mkdir(parents=True, exist_ok=True)
     # First the small files: a resumed run cuts rows of metrics.jsonl past its newest checkpoint,
     # but could not invent missing ones.
@@ -170,7 +169,7 @@ def copy_back(mirror: RunDir, run: RunDir) -> None:
         for iteration in source.iterations():
             copies.put(iteration, functools.partial(_copy_folder, source.folder(iteration)))
         if run.checkpoints.exists():  # it holds no checkpoint
-            run.checkpoints.rename(_free_name(run.checkpoints))
+            run.checkpoints.rename(free_name(run.checkpoints))
         copies.directory.rename(run.checkpoints)
 
 
@@ -225,8 +224,3 @@ def _description(folder: Path) -> bytes:
         return (folder / META / "metadata").read_bytes()
     except OSError:
         return b""
-
-
-def _free_name(path: Path) -> Path:
-    names = (path.with_name(f"{path.name}.{n}") for n in itertools.count(1))
-    return next(name for name in names if not name.exists())

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jaxrl_hw.checkpointing import store
-from jaxrl_hw.checkpointing.atomic import disk_errors
+from jaxrl_hw.checkpointing.files import disk_errors
 from jaxrl_hw.checkpointing.manifest import FILES, MANIFEST, Entry, Manifest, unsafe
 from jaxrl_hw.checkpointing.run_dir import RunDir, check_run, name_of
 from jaxrl_hw.checkpointing.sessions import closing_record, open_session

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from jaxrl_hw.checkpointing.atomic import read_json, write_json
+from jaxrl_hw.checkpointing.files import read_json, write_json
 from jaxrl_hw.checkpointing.lock import Lock
 from jaxrl_hw.checkpointing.provenance import git_commit, package_versions
 from jaxrl_hw.errors import RunError, UserError

@@ -5,11 +5,11 @@ Small files alone decide, before jax is loaded.
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from jaxrl_hw.checkpointing.files import free_name
 from jaxrl_hw.checkpointing.mirror import locate_run
 from jaxrl_hw.checkpointing.run_dir import MISSING, RunDir, config_differences, is_run_folder
 from jaxrl_hw.config import validation
@@ -86,8 +86,7 @@ def find_start(config: Config, folder: Path, device: str) -> Start:
 
 def move_aside(run: RunDir, console: Console) -> None:
     """Rename the folder of a run that is not to be resumed; it must be claimed."""
-    names = (run.path.with_name(f"{run.path.name}.{n}") for n in itertools.count(1))
-    free = next(path for path in names if not path.exists())
+    free = free_name(run.path)
     run.path.rename(free)
     run.lock.abandon()
     (free / run.session_open.name).unlink(missing_ok=True)

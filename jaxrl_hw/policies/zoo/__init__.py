@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jaxrl_hw.checkpointing.atomic import read_json
+from jaxrl_hw.checkpointing.files import read_json
 from jaxrl_hw.errors import UserError, suggest
 from jaxrl_hw.loggers.jsonl import read_columns
 

@@ -1,11 +1,13 @@
-"""Writes files that are whole or absent; reads JSON and names a damaged file."""
+"""Files and folders: written whole or not at all, read with errors that name them."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,25 @@ def disk_errors(doing: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise RunError(f"cannot {doing}: {error.strerror or error}") from error
+
+
+def existing(path: Path) -> Path:
+    """The path, or the nearest folder above it that exists."""
+    return next(place for place in (path, *path.absolute().parents) if place.exists())
+
+
+def free_bytes(path: Path) -> int | None:
+    """Room on the disk that holds a path, or would; None where unknown."""
+    try:
+        return shutil.disk_usage(existing(path)).free
+    except OSError:
+        return None
+
+
+def free_name(path: Path) -> Path:
+    """The first of `path.1`, `path.2`, ... that does not exist."""
+    names = (path.with_name(f"{path.name}.{n}") for n in itertools.count(1))
+    return next(name for name in names if not name.exists())
 
 
 def write_json(path: Path, value: Any) -> None:
