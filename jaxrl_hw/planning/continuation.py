@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from jaxrl_hw.checkpointing.files import free_name
 from jaxrl_hw.checkpointing.mirror import locate_run
-from jaxrl_hw.checkpointing.run_dir import MISSING, RunDir, config_differences, is_run_folder
+from jaxrl_hw.checkpointing.run_dir import RunDir, is_run_folder
 from jaxrl_hw.config import validation
 from jaxrl_hw.config.curriculum import Stage, format_stage
-from jaxrl_hw.config.fields import settings_of
+from jaxrl_hw.config.fields import MISSING, differences, settings_of
 from jaxrl_hw.config.saved import lost_settings, read_settings
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import UserError
@@ -165,7 +165,7 @@ def _with_own_envs(config: Config, saved: dict[str, Any]) -> Config:
 
 def _changes(saved: Any, now: Any, may_change: set[str]) -> list[_Change]:
     # a setting that a later version has added was not there to be changed
-    return [c for c in config_differences(saved, now, may_change) if c[1] != MISSING]
+    return [c for c in differences(saved, now, may_change) if c[1] != MISSING]
 
 
 def _another_run(
