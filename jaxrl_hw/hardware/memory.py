@@ -17,7 +17,6 @@ from jaxrl_hw.hardware import nvidia
 # Asking the driver takes 1 to 200 ms; memory in a training loop changes far slower than this.
 _DRIVER_PERIOD_S = 10.0
 
-
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of malloc.h
 _USER_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
 """How users set the same; or by glibc.malloc.* in GLIBC_TUNABLES."""

@@ -11,8 +11,8 @@ from jaxrl_hw.config.curriculum import stage_index
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.loggers import formats
 from jaxrl_hw.loggers.tensorboard import TensorBoardLog
+from jaxrl_hw.planning.continuation import SHRUNK_FROM
 from jaxrl_hw.planning.disk_space import is_saved
-from jaxrl_hw.planning.fitted_size import SHRUNK_FROM
 from jaxrl_hw.training.build import Built, remember_session
 from jaxrl_hw.training.context import TrainContext
 from jaxrl_hw.training.metrics import Meter, Row, past_early_stop, refuse_nonfinite
@@ -36,7 +36,7 @@ class Session:
       built: the compiled step, with its plan.
       state: to start from.
       compile_s: seconds that building took.
-      too_large: sizes that did not fit in memory before (`fitted_size.size_of`).
+      too_large: sizes that did not fit in memory before (`continuation.size_of`).
       rescued_stage: curriculum stage of the state's last iteration where the state was rescued from
         a session that ran out of memory, and is saved before anything else; else None.
     """
