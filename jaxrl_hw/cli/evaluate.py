@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from jaxrl_hw.checkpointing.atomic import write_json
+from jaxrl_hw.checkpointing.files import write_json
 from jaxrl_hw.cli.arguments import OneLineParser, add_run_arguments, check_source, number
 from jaxrl_hw.cli.command import DONE, run_command
 from jaxrl_hw.cli.trained_policy import open_trained

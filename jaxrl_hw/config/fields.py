@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 C = TypeVar("C")
+
+MISSING = "(not there)"
+"""Stands for a setting that only one of two configs has."""
 
 
 class Setting(NamedTuple):
@@ -67,6 +71,21 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[f"{prefix}{name}"] = value
     return flat
+
+
+def differences(
+    old: Mapping[str, Any], new: Mapping[str, Any], ignore: Iterable[str] = ()
+) -> list[tuple[str, Any, Any]]:
+    """The differences of two nested settings: (dotted key, old value, new value), by key.
+
+    ignore: dotted keys, or their prefixes, that may differ. A tuple equals a list, as JSON has only
+    lists. Where a key is missing on one side, its value is `MISSING`.
+    """
+    before, after = (flatten(json.loads(json.dumps(values))) for values in (old, new))
+    ignored = tuple(f"{name}." for name in ignore)
+    keys = (key for key in sorted(before | after) if not f"{key}.".startswith(ignored))
+    pairs = ((key, before.get(key, MISSING), after.get(key, MISSING)) for key in keys)
+    return [pair for pair in pairs if pair[1] != pair[2]]
 
 
 def flag(key: str) -> str:
