@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from jaxrl_hw.config.conversion import convert
-from jaxrl_hw.config.fields import Setting, flatten, settings_of
+from jaxrl_hw.config.fields import Setting, flatten, plain, settings_of
 from jaxrl_hw.config.units import format_count, parse_count
 from jaxrl_hw.errors import UserError, suggest
 
@@ -83,7 +82,7 @@ def _read_stage(entry: Any, allowed: Mapping[str, Setting], source: str) -> Stag
                 f'{source}: a stage cannot change "{key}"{suggest(key, allowed)}; it can change '
                 f"{', '.join(allowed)}"
             )
-        values[key] = convert(allowed[key].hint, value, key, source)
+        values[key] = allowed[key].convert(value, source)
     return Stage(env_steps, values)
 
 
@@ -92,7 +91,8 @@ def _parse(text: str, source: str) -> tuple[Any, Any]:
     pairs = [word.partition("=") for word in rest.split()]
     if not pairs or not all(key and equals and value for key, equals, value in pairs):
         raise UserError(f'{source}: {_FORM}, got "{text}"')
-    return begin, {key.replace("-", "_"): _value(value) for key, _, value in pairs}
+    lists = {key.replace("-", "_"): list(map(plain, value.split(","))) for key, _, value in pairs}
+    return begin, {key: value if value[1:] else value[0] for key, value in lists.items()}
 
 
 def format_stage(stage: Stage) -> str:
@@ -115,16 +115,6 @@ def may_change(config_class: type) -> dict[str, Setting]:
     """The settings that a stage may change, by dotted key."""
     known = settings_of(config_class)
     return {key: known[key] for key in known if known[key].about.get("stage")}
-
-
-def _value(text: str) -> Any:
-    """A value of a flag as JSON would have it; 0.5,1.5 is a list."""
-    if "," in text:
-        return [_value(part) for part in text.split(",")]
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _text(value: Any) -> str:
