@@ -61,7 +61,7 @@ def _help(kind: type, field: dataclasses.Field[Any]) -> str:
 
 @cache
 def _docs(owner: type) -> dict[str, str]:
-    if owner.__name__ == "Config" and owner.__module__.endswith("groups"):
+    if owner.__name__ == "Config" and owner.__module__.endswith("presets"):
         return {}  # made at run time: it has no source
     docs = parse_from_object(owner).params
     return {doc.arg_name: " ".join((doc.description or "").split()) for doc in docs}

@@ -51,24 +51,29 @@ def read_stages(value: Any, config_class: type, source: str) -> tuple[Stage, ...
       source: where they are from, for messages.
 
     Raises:
-      UserError: another form, or a setting that no stage may change.
+      UserError: another form or order, or a setting that no stage may change.
     """
     if not isinstance(value, list | tuple):
         raise UserError(f'{source}: "curriculum" must be a list of stages, got {value!r}')
-    return tuple(_read_stage(entry, may_change(config_class), source) for entry in value)
+    stages = tuple(_read_stage(entry, may_change(config_class), source) for entry in value)
+    for before, after in pairwise(stages):
+        if after.env_steps < before.env_steps:
+            raise UserError(
+                f"{source} needs its stages in rising order, got {after.env_steps} after "
+                f"{before.env_steps}"
+            )
+    return stages
 
 
 def _read_stage(entry: Any, allowed: Mapping[str, Setting], source: str) -> Stage:
-    if isinstance(entry, str):
-        env_steps, settings = _parse(entry, source)
-    elif isinstance(entry, Stage):
-        env_steps, settings = entry.env_steps, entry.settings
-    elif isinstance(entry, Mapping) and set(entry) == {"env_steps", "settings"}:
-        env_steps, settings = entry["env_steps"], entry["settings"]
-    else:
+    if isinstance(entry, Stage):
+        entry = {"env_steps": entry.env_steps, "settings": entry.settings}
+    stage = _parse(entry, source) if isinstance(entry, str) else entry
+    if not isinstance(stage, Mapping) or set(stage) != {"env_steps", "settings"}:
         raise UserError(
             f'{source}: a stage must hold "env_steps" and "settings", and no more, got {entry!r}'
         )
+    env_steps, settings = stage["env_steps"], stage["settings"]
     if isinstance(env_steps, str):
         env_steps = parse_count(env_steps, source)
     if not isinstance(env_steps, int) or env_steps < 0:
@@ -86,29 +91,20 @@ def _read_stage(entry: Any, allowed: Mapping[str, Setting], source: str) -> Stag
     return Stage(env_steps, values)
 
 
-def _parse(text: str, source: str) -> tuple[Any, Any]:
+def _parse(text: str, source: str) -> dict[str, Any]:
     begin, _, rest = text.partition(":")
     pairs = [word.partition("=") for word in rest.split()]
     if not pairs or not all(key and equals and value for key, equals, value in pairs):
         raise UserError(f'{source}: {_FORM}, got "{text}"')
     lists = {key.replace("-", "_"): list(map(plain, value.split(","))) for key, _, value in pairs}
-    return begin, {key: value if value[1:] else value[0] for key, value in lists.items()}
+    values = {key: value if value[1:] else value[0] for key, value in lists.items()}
+    return {"env_steps": begin, "settings": values}
 
 
 def format_stage(stage: Stage) -> str:
     """A stage as text that `read_stages` reads."""
     words = [f"{key.replace('_', '-')}={_text(value)}" for key, value in stage.settings.items()]
     return f"{format_count(stage.env_steps)}: {' '.join(words)}"
-
-
-def check_order(curriculum: Sequence[Stage]) -> None:
-    """Raises UserError where a stage begins before the one that it follows."""
-    for before, after in pairwise(curriculum):
-        if after.env_steps < before.env_steps:
-            raise UserError(
-                f"--curriculum needs its stages in rising order, got {after.env_steps} after "
-                f"{before.env_steps}"
-            )
 
 
 def may_change(config_class: type) -> dict[str, Setting]:

@@ -122,17 +122,27 @@ def value_at(config: Any, key: str) -> Any:
 
 def with_values(config: C, values: Mapping[str, Any]) -> C:
     """The config with other values at some dotted keys."""
-    changes: dict[str, Any] = {}
-    groups: dict[str, dict[str, Any]] = {}
-    for key, value in values.items():
-        name, _, rest = key.partition(".")
-        if rest:
-            groups.setdefault(name, {})[rest] = value
-        else:
-            changes[name] = value
-    for name, inner in groups.items():
-        changes[name] = with_values(getattr(config, name), inner)
+    return _replaced(config, nested(values))
+
+
+def _replaced(config: C, values: Mapping[str, Any]) -> C:
+    changes = {
+        name: _replaced(getattr(config, name), value) if isinstance(value, dict) else value
+        for name, value in values.items()
+    }
     return dataclasses.replace(config, **changes)  # type: ignore[type-var]
+
+
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by dotted key as nested dictionaries."""
+    whole: dict[str, Any] = {}
+    for key, value in values.items():
+        *path, name = key.split(".")
+        group = whole
+        for step in path:
+            group = group.setdefault(step, {})
+        group[name] = value
+    return whole
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -12,7 +12,7 @@ import yaml
 
 from jaxrl_hw.algos.registry import algorithm_entry
 from jaxrl_hw.config import migrations
-from jaxrl_hw.config.curriculum import check_order, read_stages
+from jaxrl_hw.config.curriculum import read_stages
 from jaxrl_hw.config.fields import flag, flatten, settings_of, value_at, with_values
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import (
@@ -89,7 +89,6 @@ def check(config: Config) -> Config:
     for stage in stages:
         for key, value in stage.settings.items():
             known[key].check(value, f"--curriculum {key}")
-    check_order(stages)
     algorithm_entry(config.algo)
     _check_task(config)
     for field in dataclasses.fields(config):  # a settings class may compare its settings
