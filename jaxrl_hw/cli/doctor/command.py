@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING
 
 from jaxrl_hw.cli.arguments import OneLineParser
 from jaxrl_hw.cli.command import DONE, FAILED
-from jaxrl_hw.cli.doctor import report
+from jaxrl_hw.cli.doctor import results
 from jaxrl_hw.cli.doctor.checks import Progress, examine
 from jaxrl_hw.cli.doctor.results import FAIL, CheckResult
 from jaxrl_hw.errors import UserError
@@ -36,15 +36,15 @@ def doctor(argv: Sequence[str], description: str) -> int:
     seconds = time.monotonic() - began
     if asked.json:
         data = {
-            "status": report.worst(rows),
-            "counts": report.counts(rows),
+            "status": results.worst(rows),
+            "counts": results.counts(rows),
             "seconds": round(seconds, 1),
             "rows": [asdict(row) for row in rows],
         }
         print(json.dumps(data, indent=2))
     else:
         _show(rows, seconds, console)
-    return FAILED if report.worst(rows) == FAIL else DONE
+    return FAILED if results.worst(rows) == FAIL else DONE
 
 
 def _parse(argv: Sequence[str], description: str) -> Namespace:
@@ -65,12 +65,12 @@ def _parse(argv: Sequence[str], description: str) -> Namespace:
 
 
 def _show(rows: list[CheckResult], seconds: float, console: Console | None) -> None:
-    text = report.summary(rows, seconds)
+    text = results.summary(rows, seconds)
     if console is None:
-        print(*report.lines(rows), text, sep="\n")
+        print(*results.lines(rows), text, sep="\n")
         return
     console.message("")
-    console.show(report.table(rows))
+    console.show(results.table(rows))
     console.message("")
     console.finish(text)
 
