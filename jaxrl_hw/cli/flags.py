@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from jaxrl_hw.checkpointing.mirror import locate_run
 from jaxrl_hw.checkpointing.run_dir import RunDir
+from jaxrl_hw.cli.arguments import OneLineParser
 from jaxrl_hw.cli.tyro_rules import Words, rules
 from jaxrl_hw.config import migrations, validation
 from jaxrl_hw.config.fields import Setting, flag, flatten, settings_of, with_values
@@ -21,8 +22,6 @@ from jaxrl_hw.envs.robots import load_robot
 from jaxrl_hw.errors import UserError, unknown_flag
 from jaxrl_hw.planning.disk_space import mirror_of
 from jaxrl_hw.training.warm_start_config import like_origin
-
-_SHORT = re.compile(r"^--(?P<name>[\w.-]+)(?:=(?P<value>.*))?$", re.DOTALL)
 
 _CONFIG = "Also: --config FILE, a saved config.json or one written by hand (JSON or YAML)."
 TRAINING = "Train a legged robot. The same command, run again, continues where the run stopped."
@@ -84,21 +83,12 @@ def _base(argv: list[str], from_file: dict[str, Any]) -> Config:
     return replace(again, physics="auto", num_envs="auto", run_dir=start.run_dir)
 
 
-def taken(argv: list[str], name: str) -> tuple[str | None, list[str]]:
+def taken(argv: Sequence[str], name: str) -> tuple[str | None, list[str]]:
     """The value of `--name VALUE` or `--name=VALUE` (the last one wins), and what is left."""
-    value, rest, i = None, [], 0
-    while i < len(argv):
-        match = _SHORT.match(argv[i])
-        if match is None or match["name"] != name:
-            rest.append(argv[i])
-        elif match["value"] is not None:
-            value = match["value"]
-        elif i + 1 < len(argv) and not argv[i + 1].startswith("--"):
-            value, i = argv[i + 1], i + 1
-        else:
-            raise UserError(f"--{name} needs a value")
-        i += 1
-    return value, rest
+    parser = OneLineParser(add_help=False)
+    parser.add_argument(f"--{name}", dest="value")
+    found, rest = parser.parse_known_args(argv)
+    return found.value, rest
 
 
 def _overlaid(base: Config, argv: list[str], prog: str, about: str) -> Config:
