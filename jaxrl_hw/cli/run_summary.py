@@ -69,25 +69,19 @@ class Summary:
     def to_dict(self, detailed: bool = False) -> dict[str, Any]:
         """The summary as JSON; `detailed` adds every session and checkpoint."""
         best = self.best
-        names = ("name", "status", "why", "robot", "task", "num_envs", "goal", "done", "saved")
+        names = "name status why robot task num_envs goal done saved bytes"
         found: dict[str, Any] = {
-            **{name: getattr(self, name) for name in names},
+            **{name: getattr(self, name) for name in names.split()},
             "folder": str(self.folder),
             "resumable": self.status == READY,
-            "bytes": self.bytes,
             "best_return": best.episode_return if best else None,
             "last_session": asdict(self.sessions[-1]) if self.sessions else None,
         }
         if detailed:
             found["sessions"] = [asdict(session) for session in self.sessions]
             found["checkpoints"] = [
-                {
-                    "iteration": save.iteration,
-                    "episode_return": save.episode_return,
-                    "bytes": disk_size(save.folder),
-                    "best": save is best,
-                    "problem": save.problem,
-                }
+                {name: getattr(save, name) for name in ("iteration", "episode_return", "problem")}
+                | {"bytes": disk_size(save.folder), "best": save is best}
                 for save in self.checkpoints
             ]
             found["command"] = self.command
@@ -113,7 +107,8 @@ def list_runs(folder: Path, robot: str = "") -> list[Summary]:
             "python -m jaxrl_hw.train"
         ) from error
     found = [summarize(folder / name, robot) for name in names if is_run(folder / name)]
-    return sorted(found, key=_last_started, reverse=True)
+    found.sort(key=lambda x: (x.sessions[-1].started if x.sessions else "", x.name), reverse=True)
+    return found
 
 
 def summarize(folder: Path, robot: str = "", thorough: bool = False) -> Summary:
@@ -196,7 +191,3 @@ def disk_size(folder: Path) -> int:
             with contextlib.suppress(OSError):
                 total += os.lstat(os.path.join(root, name)).st_size
     return total
-
-
-def _last_started(found: Summary) -> tuple[str, str]:
-    return (found.sessions[-1].started if found.sessions else "", found.name)

@@ -42,18 +42,16 @@ def _runs_table(runs: Sequence[Summary]) -> Table:
     figures = (">iterations", "last session", "ended", ">size", ">best return")
     table = make_table("run", "robot", *figures, "continues", **_LOOK)
     for run in runs:
-        last = run.sessions[-1] if run.sessions else None
-        table.add_row(
-            Text(run.name),
-            Text(run.robot or "?"),
-            progress(run),
-            Text(_local_time(last.started) if last else "-"),
-            Text(_ended(last.ended) if last else "-"),
-            formats.size(run.bytes),
-            formats.figure(run.best.episode_return if run.best else None),
-            Text(verdict(run), style=_STYLES.get(run.status, "yellow")),
-        )
+        table.add_row(Text(run.name), *map(Text, _facts(run)), _verdict(run))
     return table
+
+
+def _facts(run: Summary) -> list[str]:
+    """Robot, iterations, begin and end of the last session, size, best return."""
+    last = run.sessions[-1] if run.sessions else None
+    session = [_local_time(last.started), _ended(last.ended)] if last else ["-", "-"]
+    best = formats.figure(run.best.episode_return if run.best else None)
+    return [run.robot or "?", progress(run), *session, formats.size(run.bytes), best]
 
 
 def progress(run: Summary) -> str:
@@ -61,24 +59,18 @@ def progress(run: Summary) -> str:
     return f"{formats.count(run.done)} of {formats.count(run.goal)}"
 
 
-def verdict(run: Summary) -> str:
+def _verdict(run: Summary) -> Text:
     """Whether a run can continue, and if not, why."""
-    if run.status == DAMAGED:
-        return f"damaged: {run.why}"
-    head = "yes" if run.status == READY else "no"
-    return f"{head}, {run.why}" if run.why else head
+    text = {READY: "yes", DAMAGED: "damaged"}.get(run.status, "no")
+    text += f"{':' if run.status == DAMAGED else ','} {run.why}" if run.why else ""
+    return Text(text, style=_STYLES.get(run.status, "yellow"))
 
 
 def _card(run: Summary) -> Text:
-    last = run.sessions[-1] if run.sessions else None
-    best = formats.figure(run.best.episode_return if run.best else None)
-    facts = f"{run.robot or '?'}, {progress(run)}, best return {best}, {formats.size(run.bytes)}"
-    ended = f"{_local_time(last.started)} {_ended(last.ended)}" if last else "-"
-    return Text.assemble(
-        (f"{run.name}\n", "bold"),
-        f"  {facts}\n  last session {ended}; continues: ",
-        (verdict(run), _STYLES.get(run.status, "yellow")),
-    )
+    robot, done, began, ended, size, best = _facts(run)
+    facts = f"{robot}, {done}, best return {best}, {size}"
+    head = f"  {facts}\n  last session {began} {ended}; continues: "
+    return Text.assemble((f"{run.name}\n", "bold"), head, _verdict(run))
 
 
 def _sessions_table(run: Summary, bar: int) -> Table:

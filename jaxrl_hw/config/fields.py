@@ -55,14 +55,15 @@ class Setting(NamedTuple):
         except msgspec.ValidationError:
             pass
         if self.choices:
-            error: Exception = unknown(self.key.replace(".", " "), str(value), self.choices)
-            raise UserError(f"{source}: {error}" if source else str(error))
+            if not source:
+                raise unknown(self.key.replace(".", " "), str(value), self.choices)
+            raise UserError(f"{source}: {unknown(self.key, str(value), self.choices)}")
         kinds = typing.get_args(self.hint) or (self.hint,)
         allowed = " or ".join(_KINDS.get(kind, str(kind)) for kind in kinds)
-        if typing.get_origin(self.hint) is tuple:
-            allowed = (
-                "a list of numbers" if kinds[-1] is ... else f"{len(kinds)} numbers, low first"
-            )
+        if self.is_list:
+            allowed = "a list of numbers" if kinds[-1] is ... else f"{len(kinds)} numbers"
+        if self.hint == tuple[float, float]:
+            allowed = "two numbers, low first"
         name = f'{source}: "{self.key}"' if source else flag(self.key)
         raise UserError(f"{name} must be {allowed}, got {got or repr(value)}")
 

@@ -29,9 +29,8 @@ def check_rendering(context: Context) -> Iterator[CheckResult]:
         yield judge_picture(run_in_subprocess(draw, timeout_s=45))
     except CallError as error:
         why = str(error).partition("; on Debian")[0]
-        unset = "unset MUJOCO_GL"
-        advice = f"{unset}, or {PACKAGES}" if os.environ.get("MUJOCO_GL") else PACKAGES
-        advice = unset if why.startswith("unknown MUJOCO_GL") else advice
+        advice = f"unset MUJOCO_GL, or {PACKAGES}" if os.environ.get("MUJOCO_GL") else PACKAGES
+        advice = "unset MUJOCO_GL" if why.startswith("unknown MUJOCO_GL") else advice
         yield CheckResult("", f"no films: {why}", advice)
 
 

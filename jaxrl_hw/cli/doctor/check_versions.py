@@ -51,8 +51,7 @@ def check(context: Context) -> Iterator[CheckResult]:
             version = platform.python_version() if is_python else installed(package.name)
             yield judge(package, version)
     for plugin in PLUGINS:
-        version = installed(plugin)
-        if version is not None:
+        if version := installed(plugin):
             yield judge_plugin(plugin, version, installed("jaxlib"))
 
 
@@ -63,11 +62,9 @@ def requirements() -> list[Package]:
     from packaging.utils import canonicalize_name
 
     package = metadata.distribution("jaxrl_hw")
-    pins = {}
-    for line in (package.read_text("extra_metadata/constraints.txt") or "").splitlines():
-        name, equal, version = line.partition("==")
-        if equal and not line.startswith("#"):
-            pins[canonicalize_name(name)] = version.strip()
+    lines = (package.read_text("extra_metadata/constraints.txt") or "").splitlines()
+    parts = [line.split("==") for line in lines if "==" in line and not line.startswith("#")]
+    pins = {canonicalize_name(name): version.strip() for name, version in parts}
     kinds = package.metadata.get_all("Classifier") or []
     pythons = [kind.rpartition(" ")[2] for kind in kinds if "Python :: 3." in kind]
     supported = SpecifierSet(package.metadata["Requires-Python"] or "")
@@ -77,8 +74,7 @@ def requirements() -> list[Package]:
         if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
             continue
         pin = pins.get(canonicalize_name(wanted.name))
-        series = [".".join(pin.split(".")[:2])] if pin else []
-        series += [_ALSO_TESTED[wanted.name]] if wanted.name in _ALSO_TESTED else []
+        series = {".".join((pin or "").split(".")[:2]), _ALSO_TESTED.get(wanted.name, "")} - {""}
         packages.append(Package(wanted.name, wanted.specifier, pin, tuple(sorted(series))))
     return packages
 
@@ -97,9 +93,8 @@ def judge(package: Package, version: str | None) -> CheckResult:
     name, tested = package.name, list(package.tested)
     figures = {"version": version, "tested": tested, "pinned": package.pinned}
     wanted = f"{name}=={package.pinned}" if package.pinned else f"{name}{package.supported}"
-    advice = f'pip install "{wanted}"'
-    if name == "python":
-        advice = "make the virtual environment with a tested Python"
+    install = f'pip install "{wanted}"'
+    advice = "make the virtual environment with a tested Python" if name == "python" else install
     got = _version(version or "")
     if version is None:
         return CheckResult(name, "not installed", advice, figures, FAIL)
