@@ -14,10 +14,10 @@ from jaxrl_hw.algos.registry import algorithm_entry
 from jaxrl_hw.checkpointing.files import free_name
 from jaxrl_hw.checkpointing.mirror import locate_run
 from jaxrl_hw.checkpointing.run_dir import RunDir, is_run_folder
-from jaxrl_hw.config import validation
+from jaxrl_hw.config import migrations, validation
 from jaxrl_hw.config.curriculum import Stage, format_stage
 from jaxrl_hw.config.fields import MISSING, differences, settings_of
-from jaxrl_hw.config.saved import lost_settings, read_settings
+from jaxrl_hw.config.saved import read_settings
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.loggers.console import Console
@@ -100,7 +100,7 @@ def move_aside(run: RunDir, console: Console) -> None:
 def _check_settings(saved: dict[str, Any], config: Config, run: RunDir) -> tuple[str, ...]:
     """Refuse learning settings that changed; with `override_config` a note about them."""
     changed = _changes(saved, validation.to_dict(config), _may_change(config))
-    changed += [(key, value, MISSING) for key, value in lost_settings(run)]
+    changed += [(key, value, MISSING) for key, value in migrations.lost(run.read_config() or {})]
     if not changed:
         return ()
     if any(key.split(".")[0] in _FORM for key, _, _ in changed):
