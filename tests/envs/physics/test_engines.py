@@ -23,8 +23,6 @@ from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
 from jaxrl_hw.errors import UserError
 
-pytestmark = pytest.mark.usefixtures("quick_compile")
-
 N = 4
 
 
