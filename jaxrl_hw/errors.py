@@ -35,6 +35,11 @@ def unknown_flag(name: str, known: Iterable[str]) -> UserError:
     return UserError(f'unknown flag "{name}"{hint} --help lists them all')
 
 
+def one_line(error: BaseException) -> str:
+    """The whole message of an exception in one line."""
+    return " ".join(str(error).split())
+
+
 def first_line(error: BaseException) -> str:
     """The first line of any exception's message, 200 characters at most."""
     text = str(error).strip() or type(error).__name__

@@ -19,15 +19,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxrl_hw.checkpointing.atomic import read_json, write_bytes, write_json
-from jaxrl_hw.checkpointing.run_dir import RunDir, config_differences
+from jaxrl_hw.checkpointing.files import read_json, write_bytes, write_json
+from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.cli.arguments import OneLineParser, whole_number
 from jaxrl_hw.cli.command import DONE, run_command
 from jaxrl_hw.cli.trained_policy import open_run
 from jaxrl_hw.cli.tyro_rules import NO_STAGES
 from jaxrl_hw.config import validation
 from jaxrl_hw.config.curriculum import Stage, format_stage
-from jaxrl_hw.config.fields import flag
+from jaxrl_hw.config.fields import differences, flag
 from jaxrl_hw.config.presets import preset_config
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import RunError, UserError
@@ -188,7 +188,7 @@ def command(config: Config, iterations: int) -> str:
         known = config.init_from.startswith("zoo:")
         words.append(f"--init-from {config.init_from if known else 'ANOTHER_POLICY'}")
     now = validation.to_dict(config) | {"iterations": iterations}
-    changed = config_differences(validation.to_dict(base), now, NOT_LEARNED_FROM)
+    changed = differences(validation.to_dict(base), now, NOT_LEARNED_FROM)
     words += [_flag(key, value) for key, _, value in changed]
     return " ".join(words)
 

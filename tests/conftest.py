@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import io
 import json
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +32,33 @@ from jaxrl_hw.loggers.console import Console
 jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 
+def compile_little() -> None:
+    """Most of these tests' time goes into compiling what runs a few times only.
+
+    For this process, pytest's workers and the processes that tests start: XLA optimizes less,
+    leaves out the emitters that take it the longest, and keeps what it has compiled in one folder.
+    The folder is a new one each time, so that no result depends on an earlier run of pytest.
+    """
+    # XLA ends a process over a flag that it does not know: drop this one when it is gone from XLA
+    flags = "--xla_cpu_use_fusion_emitters=false"
+    settings = {
+        "jax_disable_most_optimizations": True,
+        "jax_persistent_cache_min_compile_time_secs": 0.05,
+        "jax_compilation_cache_dir": os.environ.get("JAX_COMPILATION_CACHE_DIR", ""),
+    }
+    if "PYTEST_XDIST_WORKER" not in os.environ:  # a worker has inherited them
+        os.environ["XLA_FLAGS"] = f"{flags} {os.environ.get('XLA_FLAGS', '')}".strip()
+        folder = tempfile.mkdtemp(prefix="jaxrl_hw-xla-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        settings["jax_compilation_cache_dir"] = folder
+    for name, value in settings.items():
+        os.environ[name.upper()] = str(value)
+        jax.config.update(name, value)
+
+
+compile_little()
+
+
 class Compiled(NamedTuple):
     """A task and its engine, whose step is vmapped and jitted once for all tests."""
 
@@ -40,12 +69,11 @@ class Compiled(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def quick_compile() -> Iterator[None]:
-    """XLA optimizes less: a test runs what it compiles a few times only."""
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
+def fully_optimized() -> Iterator[None]:
+    """XLA optimizes as usual: what the module's tests compile runs for many seconds."""
+    jax.config.update("jax_disable_most_optimizations", False)
     yield
-    jax.config.update("jax_disable_most_optimizations", before)
+    jax.config.update("jax_disable_most_optimizations", True)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 
 from jaxrl_hw.checkpointing import description, leaves, orbax_io
 from jaxrl_hw.checkpointing.description import Arrays, Meta
+from jaxrl_hw.checkpointing.files import free_bytes
 from jaxrl_hw.checkpointing.restore import Template, read_newest
 from jaxrl_hw.checkpointing.store import CheckpointStore
 from jaxrl_hw.errors import UserError, first_line
@@ -183,9 +183,11 @@ class Checkpoints:
         except Exception as error:  # no failure here may stop the training
             with self._lock:
                 self._settled.discard(job.iteration)
+            room = free_bytes(self.store.directory)
+            free = "" if room is None else f" ({room / 1e9:.2f} GB free on that disk)"
             self._warn(
                 f"CHECKPOINT {job.iteration} WAS NOT SAVED in {self.store.directory}: "
-                f"{first_line(error)}{self._free_space()}; the training continues"
+                f"{first_line(error)}{free}; the training continues"
             )
             return
         finally:
@@ -196,13 +198,6 @@ class Checkpoints:
             self._warn(f"old checkpoints could not be deleted: {first_line(error)}")
         if self._on_saved is not None:
             self._on_saved()
-
-    def _free_space(self) -> str:
-        try:
-            free = shutil.disk_usage(self.store.directory).free
-        except OSError:
-            return ""
-        return f" ({free / 1e9:.2f} GB free on that disk)"
 
 
 def _finite(value: Any) -> float | None:

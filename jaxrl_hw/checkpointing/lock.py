@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from jaxrl_hw.checkpointing.atomic import read_json, write_json
+from jaxrl_hw.checkpointing.files import disk_errors, read_json, write_json
 from jaxrl_hw.errors import RunError, UserError
 
 Content = dict[str, Any]
@@ -45,7 +45,7 @@ class Lock:
     def __init__(self, path: Path, heartbeat_s: float = HEARTBEAT_S) -> None:
         self.path = path
         self._heartbeat_s = heartbeat_s
-        self._content: Content = {}
+        self._content: Content = {}  # of the lock file while it is held
         self._new_owner = ""
         self._guard = threading.RLock()  # between this thread and the heartbeat
         self._released = threading.Event()
@@ -62,8 +62,8 @@ class Lock:
 
     @property
     def record(self) -> Content:
-        """What `write` has added to the identity."""
-        return _without_identity(self._content)
+        """What `write` has added."""
+        return record_of(self._content)
 
     def acquire(self) -> Content | None:
         """Become the folder's only writer.
@@ -78,13 +78,13 @@ class Lock:
                 found = read_lock(self.path)
                 if found is None:
                     continue  # removed since
-                if not _is_complete(found) and age_s(self.path) < _BEING_WRITTEN_S:
+                if not found and age_s(self.path) < _BEING_WRITTEN_S:
                     time.sleep(0.1)
                     continue
                 if is_living(found, self.path):
                     raise _occupied(found, self.path)
                 if remove(self.path, found):
-                    previous = _without_identity(found)
+                    previous = record_of(found)
         self._content, self._new_owner, self._released = identity, "", threading.Event()
         _held_here.add(os.path.realpath(self.path))
         threading.Thread(target=self._beat, args=(self._released,), daemon=True).start()
@@ -110,9 +110,7 @@ class Lock:
     def release(self) -> None:
         """Remove the lock file, if this object holds it, and stop the heartbeat."""
         with self._guard:
-            if self.held:
-                self._look()
-            if self.held:
+            if self.held and self._look():
                 with contextlib.suppress(OSError):
                     self.path.unlink(missing_ok=True)
             self.abandon()
@@ -130,20 +128,20 @@ class Lock:
             with self._guard:
                 if released.is_set() or not self.held:
                     return
-                self._look()
-                if self.held:
+                if self._look():
                     with contextlib.suppress(OSError):  # the disk may come back
                         os.utime(self.path)
 
-    def _look(self) -> None:
-        """Check that this process still owns the lock file; restore a deleted one."""
+    def _look(self) -> bool:
+        """Whether this process still owns the lock file; restores a deleted one."""
         with self._guard, contextlib.suppress(OSError, RunError):
             found = read_lock(self.path)
             if found is None:
                 if self.path.parent.is_dir():
                     _create(self.path, self._content)
             elif found and any(found.get(name) != self._content[name] for name in IDENTITY):
-                self._new_owner = f"process {found.get('pid')} on {found.get('host')}"
+                self._new_owner = owner(found)
+        return self.held
 
 
 def read_lock(path: Path) -> Content | None:
@@ -151,37 +149,54 @@ def read_lock(path: Path) -> Content | None:
     try:
         found = read_json(path, "")
     except UserError:
-        found = {}
-    return found if isinstance(found, dict) or found is None else {}
+        return {}
+    complete = found is None or (isinstance(found, dict) and {"pid", "host"} <= found.keys())
+    return found if complete else {}
+
+
+def owner(found: Content) -> str:
+    """The process that a lock file names, for people."""
+    return f"process {found.get('pid', '?')} on {found.get('host', '?')}"
+
+
+def record_of(found: Content) -> Content:
+    """A lock file's record of the session."""
+    return {name: value for name, value in found.items() if name not in IDENTITY}
 
 
 def is_living(found: Content, path: Path) -> bool:
     """Whether the process that a lock file names still trains, as far as this machine can see."""
-    if not _is_complete(found):
+    if not found:
         return False  # half a lock file shows only that a session was killed
-    if found["host"] == _identity()["host"]:
-        return _is_alive(found, path)
-    return age_s(path) < STALE_S
+    mine = _identity()
+    if found["host"] != mine["host"]:
+        return age_s(path) < STALE_S
+    import psutil
+
+    try:
+        process = psutil.Process(int(found["pid"]))
+        # systems use process numbers again
+        same = abs(process.create_time() - float(found["process_started"])) < 2.0
+        living = same and process.status() != psutil.STATUS_ZOMBIE
+    except (psutil.Error, KeyError, TypeError, ValueError, OverflowError):
+        return False
+    return living and (found["pid"] != mine["pid"] or os.path.realpath(path) in _held_here)
 
 
 def remove(path: Path, found: Content) -> bool:
     """Delete the lock file with the content `found`; False where another process was faster."""
     if read_lock(path) != found:
         return False
-    try:
+    with disk_errors(f"remove {path}"):
         path.unlink(missing_ok=True)
-    except OSError as error:
-        raise RunError(f"cannot remove {path}: {error.strerror or error}") from error
     return True
 
 
 def age_s(path: Path) -> float:
     """Seconds since a file was touched, by the clock of the disk that holds it."""
-    try:
-        with tempfile.TemporaryFile(dir=path.parent) as probe:
-            now = os.fstat(probe.fileno()).st_mtime
-    except OSError:
-        now = time.time()
+    now = time.time()
+    with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=path.parent) as probe:
+        now = os.fstat(probe.fileno()).st_mtime
     try:
         return max(0.0, now - path.stat().st_mtime)
     except OSError:
@@ -190,14 +205,11 @@ def age_s(path: Path) -> float:
 
 def _create(path: Path, content: Content) -> bool:
     """Make the lock file; of several processes one gets True, on every disk. Raises RunError."""
-    try:
+    with disk_errors(f"write {path}"), contextlib.suppress(FileExistsError):
         with open(path, "x", encoding="utf-8") as file:
             json.dump(content, file, indent=2)
         return True
-    except FileExistsError:
-        return False
-    except OSError as error:
-        raise RunError(f"cannot write {path}: {error.strerror or error}") from error
+    return False
 
 
 @contextlib.contextmanager
@@ -225,14 +237,10 @@ def _takeover_guard(path: Path) -> Iterator[None]:
 
 def _occupied(found: Content, path: Path) -> UserError:
     return UserError(
-        f"process {found['pid']} on {found['host']} is already training in {path.parent}, last "
+        f"{owner(found)} is already training in {path.parent}, last "
         f"seen {age_s(path):.0f} s ago; stop it, or choose another --run-dir; if it died, run this "
         f"again {STALE_S / 60:.0f} min after it was last seen, or delete {path}"
     )
-
-
-def _is_complete(found: Content) -> bool:
-    return {"pid", "host"} <= set(found)
 
 
 def _identity() -> Content:
@@ -242,22 +250,3 @@ def _identity() -> Content:
 
     started = psutil.Process().create_time()
     return {"pid": os.getpid(), "host": platform.node(), "process_started": started}
-
-
-def _is_alive(found: Content, path: Path) -> bool:
-    """Whether a process of this machine still runs; systems use process numbers again."""
-    import psutil
-
-    try:
-        process = psutil.Process(int(found["pid"]))
-        same = abs(process.create_time() - float(found["process_started"])) < 2.0
-        living = same and process.status() != psutil.STATUS_ZOMBIE
-    except (psutil.Error, KeyError, TypeError, ValueError, OverflowError):
-        return False
-    if found["pid"] == os.getpid():
-        return living and os.path.realpath(path) in _held_here
-    return living
-
-
-def _without_identity(found: Content) -> Content:
-    return {name: value for name, value in found.items() if name not in IDENTITY}

@@ -6,15 +6,13 @@ Every file and every checkpoint appears under its name only when it is whole.
 from __future__ import annotations
 
 import functools
-import itertools
 import shutil
 import threading
-import uuid
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from jaxrl_hw.checkpointing.atomic import write_bytes
 from jaxrl_hw.checkpointing.description import META
+from jaxrl_hw.checkpointing.files import disk_errors, free_name, write_bytes
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.checkpointing.store import CheckpointStore
 from jaxrl_hw.errors import RunError, first_line
@@ -32,13 +30,8 @@ def locate_run(run: RunDir, mirror: RunDir | None) -> RunDir:
     """
     if mirror is None or run.newest_checkpoint():
         return run
-    try:
+    with disk_errors(f"read {mirror.path}, the mirror of {run.path}, which has no checkpoint"):
         return mirror if mirror.newest_checkpoint() else run
-    except OSError as error:
-        raise RunError(
-            f"{run.path} has no checkpoint, and its mirror {mirror.path} cannot be read: "
-            f"{error.strerror or error}"
-        ) from error
 
 
 class Mirror:
@@ -147,7 +140,7 @@ def update_mirror(run: RunDir, mirror: RunDir, store: CheckpointStore, replace: 
             raise RunError(
                 f"{mirror.path} is the mirror of another run; choose another --mirror or --run-dir"
             )
-        mirror.path.rename(_free_name(mirror.path))
+        mirror.path.rename(free_name(mirror.path))
     mirror.path.mkdir(parents=True, exist_ok=True)
     # First the small files: a resumed run cuts rows of metrics.jsonl past its newest checkpoint,
     # but could not invent missing ones.
@@ -169,19 +162,15 @@ def copy_back(mirror: RunDir, run: RunDir) -> None:
     Raises RunError where the disk refuses.
     """
     copies = CheckpointStore(run.checkpoints.with_name(".checkpoints.copy"))
-    try:
+    with disk_errors(f"copy {mirror.path} back to {run.path}"):
         shutil.rmtree(copies.directory, ignore_errors=True)
         _copy_small_files(mirror, run)
         source = CheckpointStore(mirror.checkpoints)
         for iteration in source.iterations():
             copies.put(iteration, functools.partial(_copy_folder, source.folder(iteration)))
         if run.checkpoints.exists():  # it holds no checkpoint
-            run.checkpoints.rename(_free_name(run.checkpoints))
+            run.checkpoints.rename(free_name(run.checkpoints))
         copies.directory.rename(run.checkpoints)
-    except OSError as error:
-        raise RunError(
-            f"cannot copy {mirror.path} back to {run.path}: {error.strerror or error}"
-        ) from error
 
 
 def copied_back(mirror: RunDir, iterations: Sequence[int]) -> str:
@@ -198,13 +187,9 @@ def replace_damaged(mirror: RunDir, store: CheckpointStore, iterations: Iterable
     store: the run's checkpoints. Raises RunError where the disk refuses.
     """
     copies = CheckpointStore(mirror.checkpoints)
-    try:
+    with disk_errors(f"copy {mirror.checkpoints} back"):
         for iteration in sorted(iterations, reverse=True):
             _copy_checkpoint(copies, store, iteration, even_if_same=True)
-    except OSError as error:
-        raise RunError(
-            f"cannot copy {mirror.checkpoints} back: {error.strerror or error}"
-        ) from error
 
 
 def _copy_small_files(source: RunDir, target: RunDir) -> None:
@@ -225,7 +210,6 @@ def _copy_checkpoint(
         def write(to: Path) -> None:
             _copy_folder(folder, to)
             if _description(folder) != before:  # saved again meanwhile: the next request copies it
-                shutil.rmtree(to, ignore_errors=True)
                 raise OSError(f"{folder} changed while it was copied")
 
         target.put(iteration, write)
@@ -233,19 +217,13 @@ def _copy_checkpoint(
 
 def _copy_folder(source: Path, target: Path) -> None:
     """Copy contents only, unlike shutil.copytree: many a drive refuses times and permissions."""
-    temporary = target.with_name(f"{target.name}.{uuid.uuid4().hex}.copy")
-    try:
-        temporary.mkdir(parents=True)
-        for path in sorted(source.rglob("*")):  # a folder comes before its files
-            to = temporary / path.relative_to(source)
-            if path.is_dir():
-                to.mkdir(exist_ok=True)
-            else:
-                shutil.copyfile(path, to)
-        temporary.rename(target)
-    except OSError:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+    target.mkdir()
+    for path in sorted(source.rglob("*")):  # a folder comes before its files
+        to = target / path.relative_to(source)
+        if path.is_dir():
+            to.mkdir()
+        else:
+            shutil.copyfile(path, to)
 
 
 def _description(folder: Path) -> bytes:
@@ -254,8 +232,3 @@ def _description(folder: Path) -> bytes:
         return (folder / META / "metadata").read_bytes()
     except OSError:
         return b""
-
-
-def _free_name(path: Path) -> Path:
-    names = (path.with_name(f"{path.name}.{n}") for n in itertools.count(1))
-    return next(name for name in names if not name.exists())

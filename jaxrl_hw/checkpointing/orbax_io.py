@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import shutil
 import sys
 import time
 import warnings
@@ -48,7 +47,7 @@ def _is_no_echo(record: logging.LogRecord) -> bool:
 
 
 def write(folder: Path, arrays: Arrays, meta: Meta) -> None:
-    """Write a new checkpoint; a failure leaves nothing behind and raises what Orbax raises.
+    """Write a new checkpoint. Raises what Orbax raises, and leaves its temporary folder then.
 
     meta: the description as `description.seal` made it.
     """
@@ -59,14 +58,8 @@ def write(folder: Path, arrays: Arrays, meta: Meta) -> None:
     items = ocp.args.Composite(
         **{_STATE: ocp.args.StandardSave(filled), META: ocp.args.JsonSave(meta)}
     )
-    try:
-        with _checkpointer(ocp) as checkpointer:
-            checkpointer.save(folder.absolute(), args=items)
-    except BaseException:
-        # On a full disk half a checkpoint would keep the next, smaller one from being written.
-        for partial in folder.parent.glob(f"{folder.name}.orbax-checkpoint-tmp*"):
-            shutil.rmtree(partial, ignore_errors=True)
-        raise
+    with _checkpointer(ocp) as checkpointer:
+        checkpointer.save(folder.absolute(), args=items)
 
 
 def read_arrays(folder: Path) -> dict[str, Any]:

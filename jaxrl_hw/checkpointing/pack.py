@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from jaxrl_hw.checkpointing import store
-from jaxrl_hw.checkpointing.manifest import (
-    CHECKPOINTS,
-    FILES,
-    MANIFEST,
-    POLICY,
-    Entry,
-    Manifest,
-    unsafe,
-)
+from jaxrl_hw.checkpointing.files import disk_errors
+from jaxrl_hw.checkpointing.manifest import FILES, MANIFEST, Entry, Manifest, unsafe
 from jaxrl_hw.checkpointing.run_dir import RunDir, check_run, name_of
 from jaxrl_hw.checkpointing.sessions import closing_record, open_session
 from jaxrl_hw.errors import RunError, UserError
 
-_CHUNK = 1 << 20
 _ATTEMPTS = 5
-
-_Stamps = dict[str, tuple[int, int, int]]
 
 
 class Packed(NamedTuple):
@@ -66,15 +55,14 @@ def pack(folder: Path, out: Path | None = None, force: bool = False) -> Packed:
     out = (out or Path(f"{name}.zip")).expanduser()
     _check_out(out, force)
     temporary = out.with_name(f".{out.name}.{os.getpid()}.part")
-    try:
-        manifest = _write(folder, name, temporary)
-        size = temporary.stat().st_size
-        _check_out(out, force)
-        os.replace(temporary, out)
-    except OSError as error:
-        raise RunError(f"cannot pack {folder} as {out}: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    with disk_errors(f"pack {folder} as {out}"):
+        try:
+            manifest = _write(folder, name, temporary)
+            size = temporary.stat().st_size
+            _check_out(out, force)
+            temporary.replace(out)
+        finally:
+            temporary.unlink(missing_ok=True)
     return Packed(out, size, manifest)
 
 
@@ -90,9 +78,8 @@ def _check_out(out: Path, force: bool) -> None:
 def _write(folder: Path, name: str, path: Path) -> Manifest:
     for _ in range(_ATTEMPTS):
         try:
-            with open(path, "wb") as file:
-                manifest = _write_zip(folder, name, file)
-                file.flush()
+            manifest = _write_zip(folder, name, path)
+            with open(path, "rb") as file:
                 os.fsync(file.fileno())
             return manifest
         except (_ChangedError, FileNotFoundError, NotADirectoryError):
@@ -100,58 +87,46 @@ def _write(folder: Path, name: str, path: Path) -> Manifest:
     raise RunError(f"{folder} changed at each of {_ATTEMPTS} attempts to pack it; try again")
 
 
-def _write_zip(folder: Path, name: str, file: IO[bytes]) -> Manifest:
+def _write_zip(folder: Path, name: str, path: Path) -> Manifest:
     run = RunDir(folder)
     saved = store.list_checkpoints(run.checkpoints)
     newest, best = store.newest_checkpoint(saved), store.best_checkpoint(saved)
     if newest is None:
         problem = "every checkpoint is damaged" if saved else "it has no checkpoint yet"
         raise UserError(f"{folder} cannot be packed: {problem}; train it first")
-    taken = {newest.folder, best.folder if best else newest.folder}
-    folders = {f"{CHECKPOINTS}/{path.name}": path for path in sorted(taken)} | {POLICY: run.policy}
-    before = [_stamps(path) for path in folders.values()]
+    folders = {newest.folder, best.folder if best else newest.folder, run.policy}
+    before = _stamps(folders)
+    sources: dict[str, Path | bytes] = {
+        path.relative_to(folder).as_posix(): path for path in before
+    }
     entries: dict[str, Entry] = {}
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for inside, source in _sources(run, folders, newest.iteration):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
+        for inside, source in {**_small_files(run, newest.iteration), **sources}.items():
             if reason := unsafe(inside):
                 raise UserError(f"{inside!r} in {folder} {reason}; rename it, then pack again")
             entries[inside] = _add(archive, inside, source)
-        if before != [_stamps(path) for path in folders.values()]:
+        if before != _stamps(folders):
             raise _ChangedError
         manifest = Manifest(name, newest.iteration, best.iteration if best else None, entries)
         _add(archive, MANIFEST, manifest.encode())
     return manifest
 
 
-def _sources(
-    run: RunDir, folders: dict[str, Path], iteration: int
-) -> Iterator[tuple[str, Path | bytes]]:
-    """Every file of the zip: its name there, and its content or path."""
-    for name in FILES:
-        path = run.path / name
-        if path == run.config_json:
-            yield name, _config(run)
-        elif path == run.sessions_jsonl:
-            yield name, _sessions(run, iteration)
-        elif path == run.metrics_jsonl and path.is_file():
-            data = path.read_bytes()
-            yield name, data[: data.rfind(b"\n") + 1]  # a training may be writing the last line
-        elif path.is_file():
-            yield name, path.read_bytes()
-    for name, folder in folders.items():
-        for inside in _stamps(folder):
-            yield f"{name}/{inside}", folder / inside
+def _small_files(run: RunDir, iteration: int) -> dict[str, Path | bytes]:
+    """The contents of `FILES` as they are packed, by name."""
+    found: dict[str, Path | bytes] = {}
+    for path in (run.path / name for name in FILES if (run.path / name).is_file()):
+        data = path.read_bytes()
+        # a training may be writing the last line
+        found[path.name] = data[: data.rfind(b"\n") + 1] if path == run.metrics_jsonl else data
+    return {**found, "config.json": _config(run), "sessions.jsonl": _sessions(run, iteration)}
 
 
-def _stamps(folder: Path) -> _Stamps:
-    """The files below a folder; inode, size and time show where one has been replaced."""
-    found = {}
-    for path in folder.rglob("*"):
-        if path.is_file():
-            stat = path.stat()
-            stamp = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
-            found[path.relative_to(folder).as_posix()] = stamp
-    return dict(sorted(found.items()))
+def _stamps(folders: Iterable[Path]) -> dict[Path, tuple[int, int, int]]:
+    """The files below some folders; inode, size and time show where one has been replaced."""
+    files = sorted(path for folder in folders for path in folder.rglob("*") if path.is_file())
+    stats = ((path, path.stat()) for path in files)
+    return {path: (stat.st_ino, stat.st_size, stat.st_mtime_ns) for path, stat in stats}
 
 
 def _config(run: RunDir) -> bytes:
@@ -177,21 +152,10 @@ def _sessions(run: RunDir, iteration: int) -> bytes:
 
 
 def _add(archive: zipfile.ZipFile, name: str, source: Path | bytes) -> Entry:
-    """Write one file. Unlike ZipFile.write it computes the SHA-256 of what it writes."""
-    stream: IO[bytes]
     if isinstance(source, bytes):
-        info, stream = zipfile.ZipInfo(name, time.localtime()[:6]), io.BytesIO(source)
-        info.file_size = len(source)
-    else:
-        info = zipfile.ZipInfo.from_file(source, name, strict_timestamps=False)
-        stream = open(source, "rb")  # noqa: SIM115 - closed below
-    info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, 0o100644 << 16
-    digest, missing = hashlib.sha256(), info.file_size
-    with stream, archive.open(info, "w") as target:
-        while chunk := stream.read(min(_CHUNK, missing)):
-            digest.update(chunk)
-            target.write(chunk)
-            missing -= len(chunk)
-    if missing:
-        raise _ChangedError
-    return Entry(info.file_size, digest.hexdigest())
+        archive.writestr(name, source)
+        return Entry(len(source), hashlib.sha256(source).hexdigest())
+    archive.write(source, name)
+    with open(source, "rb") as file:  # what it is now: `_write_zip` sees whether it has changed
+        digest = hashlib.file_digest(file, "sha256")
+    return Entry(archive.getinfo(name).file_size, digest.hexdigest())

@@ -7,20 +7,17 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jaxrl_hw.checkpointing.atomic import read_json, write_json
+from jaxrl_hw.checkpointing.files import disk_errors, existing, read_json, write_json
 from jaxrl_hw.checkpointing.lock import Lock
 from jaxrl_hw.checkpointing.provenance import git_commit, package_versions
 from jaxrl_hw.errors import RunError, UserError
 
 FORMAT = 1
 """Version of the run folder's layout, in config.json."""
-
-MISSING = "(not there)"
-"""Stands for a setting that only one of two configs has."""
 
 _MARKS = ("config.json", "sessions.jsonl", "session.open", "metrics.jsonl", "checkpoints")
 
@@ -47,23 +44,22 @@ class RunDir:
         Changes nothing of an existing run. Raises UserError where the path is a file or may not be
         written, RunError where the disk refuses.
         """
-        existing = next((p for p in (self.path, *self.path.parents) if p.exists()), None)
-        if existing is not None and not existing.is_dir():
-            raise UserError(f"--run-dir must be a folder, but {existing} is a file; choose another")
+        place = existing(self.path)
+        if not place.is_dir():
+            raise UserError(f"--run-dir must be a folder, but {place} is a file; choose another")
         probe = self.path / f".probe-{os.getpid()}"
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            probe.write_text("a full disk fails here, not after the first hour\n")
-        except (PermissionError, FileNotFoundError) as error:
-            raise UserError(
-                f"the run folder {self.path} may not be written ({error.strerror}); "
-                "choose another --run-dir"
-            ) from error
-        except OSError as error:
-            raise RunError(f"cannot write in {self.path}: {error.strerror or error}") from error
-        finally:
-            with contextlib.suppress(OSError):
-                probe.unlink()
+        with disk_errors(f"write in {self.path}"):
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+                probe.write_text("a full disk fails here, not after the first hour\n")
+            except (PermissionError, FileNotFoundError) as error:
+                raise UserError(
+                    f"the run folder {self.path} may not be written ({error.strerror}); "
+                    "choose another --run-dir"
+                ) from error
+            finally:
+                with contextlib.suppress(OSError):
+                    probe.unlink()
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Write config.json: settings, package versions, git commit. Raises RunError.
@@ -159,19 +155,13 @@ class RunDir:
     def append_session(self, record: Mapping[str, Any]) -> None:
         """Add one line to sessions.jsonl. Raises RunError where it cannot be written."""
         line = json.dumps(dict(record), ensure_ascii=False) + "\n"
-        try:
-            with open(self.sessions_jsonl, "a+b") as file:
-                file.seek(0, os.SEEK_END)
-                if file.tell() > 0:
-                    file.seek(-1, os.SEEK_END)
-                    if file.read(1) != b"\n":  # a crash cut the line before
-                        line = "\n" + line
-                file.write(line.encode())
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            reason = error.strerror or error
-            raise RunError(f"cannot write {self.sessions_jsonl}: {reason}") from error
+        with disk_errors(f"write {self.sessions_jsonl}"), open(self.sessions_jsonl, "a+b") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
+            if file.read(1) not in (b"", b"\n"):  # a crash cut the line before
+                line = "\n" + line
+            file.write(line.encode())
+            file.flush()
+            os.fsync(file.fileno())
 
     def read_sessions(self) -> list[dict[str, Any]]:
         """All sessions that ended, oldest first, without lines that a crash has cut."""
@@ -186,32 +176,6 @@ class RunDir:
                 if isinstance(record, dict):
                     sessions.append(record)
         return sessions
-
-
-def config_differences(
-    old: Mapping[str, Any], new: Mapping[str, Any], ignore: set[str]
-) -> list[tuple[str, Any, Any]]:
-    """The differences of two nested settings: (dotted key, old value, new value), by key.
-
-    ignore: dotted keys, or their prefixes, that may differ. A tuple equals a list, as JSON has only
-    lists. Where a key is missing on one side, its value is `MISSING`.
-    """
-    before, after = (dict(_flatten(json.loads(json.dumps(x)), "")) for x in (old, new))
-    differences = []
-    for key in sorted(before.keys() | after.keys()):
-        was, now = before.get(key, MISSING), after.get(key, MISSING)
-        ignored = any(key == name or key.startswith(f"{name}.") for name in ignore)
-        if was != now and not ignored:
-            differences.append((key, was, now))
-    return differences
-
-
-def _flatten(value: Any, key: str) -> Iterator[tuple[str, Any]]:
-    if not isinstance(value, dict):
-        yield key, value
-        return
-    for name, part in value.items():
-        yield from _flatten(part, f"{key}.{name}" if key else name)
 
 
 def name_of(folder: Path) -> str:

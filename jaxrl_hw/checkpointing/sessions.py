@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from jaxrl_hw.checkpointing.lock import IDENTITY, is_living, read_lock
+from jaxrl_hw.checkpointing.lock import is_living, owner, read_lock, record_of
 from jaxrl_hw.checkpointing.run_dir import RunDir
 
 TRAINING, KILLED = "training", "killed"
@@ -47,11 +47,8 @@ def open_session(run: RunDir) -> OpenSession | None:
     found = read_lock(run.session_open)
     if found is None:
         return None
-    record = {name: value for name, value in found.items() if name not in IDENTITY}
     state = TRAINING if is_living(found, run.session_open) else KILLED
-    return OpenSession(
-        record, state, f"process {found.get('pid', '?')} on {found.get('host', '?')}"
-    )
+    return OpenSession(record_of(found), state, owner(found))
 
 
 def session_history(

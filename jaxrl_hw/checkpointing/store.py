@@ -12,6 +12,7 @@ the mirror is copying. What would remain of it is the loop in `tidy`.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import shutil
@@ -25,7 +26,8 @@ from typing import NamedTuple
 from jaxrl_hw.checkpointing.description import DamagedError, Score, read_meta, score
 from jaxrl_hw.errors import UserError
 
-_LEFTOVER = re.compile(r"\d+\.(new|old|(new\.)?([0-9a-f]+\.copy|orbax-checkpoint-tmp.*))")
+_LEFTOVER = re.compile(r"\d+\.(part|new|old|.*copy|(.*\.)?orbax-checkpoint-tmp.*)")
+"""What a killed process leaves behind beside a checkpoint."""
 
 
 class SavedCheckpoint(NamedTuple):
@@ -120,24 +122,25 @@ class CheckpointStore:
         return found.iteration if found else None
 
     def put(self, iteration: int, write: Callable[[Path], None]) -> None:
-        """Let `write` make the folder of an iteration.
+        """Let `write` make a folder, which gets the iteration as its name when it is complete.
 
-        A checkpoint that is already there stays until the new one is complete.
+        A checkpoint that is already there stays until then. A failure leaves nothing behind.
         """
-        self.directory.mkdir(parents=True, exist_ok=True)
         folder = self.folder(iteration)
-        for partial in self.directory.glob(f"{iteration}.orbax-checkpoint-tmp*"):
-            shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
+        part, new, old = (folder.with_suffix(end) for end in (".part", ".new", ".old"))
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._sweep(iteration)
+        try:
+            write(part)
+        except BaseException:
+            # On a full disk half a checkpoint would keep the next, smaller one from being written.
+            self._sweep(iteration)
+            raise
+        part.rename(new)
         if folder.exists():
-            new, old = folder.with_name(f"{iteration}.new"), folder.with_name(f"{iteration}.old")
-            for previous in (new, old):
-                shutil.rmtree(previous, ignore_errors=True)
-            write(new)
             folder.rename(old)
-            new.rename(folder)
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            write(folder)
+        new.rename(folder)
+        self._sweep(iteration)
         self.damaged.discard(iteration)
 
     @contextlib.contextmanager
@@ -167,12 +170,14 @@ class CheckpointStore:
 
     def sweep(self) -> None:
         """Delete partial folders of processes that crashed."""
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            for entry in list(os.scandir(self.directory)):
-                # A younger folder may belong to a process that is writing it now.
-                with contextlib.suppress(OSError):
-                    if _LEFTOVER.fullmatch(entry.name) and entry.stat().st_mtime < self._created:
-                        shutil.rmtree(entry.path, ignore_errors=True)
+        # A younger folder may belong to a process that is writing it now.
+        self._sweep("*", self._created)
+
+    def _sweep(self, iteration: int | str, before: float = math.inf) -> None:
+        for path in self.directory.glob(f"{iteration}.*"):
+            with contextlib.suppress(OSError):
+                if _LEFTOVER.fullmatch(path.name) and path.stat().st_mtime < before:
+                    shutil.rmtree(path, ignore_errors=True)
 
     def recover(self) -> None:
         """Finish a `put` whose process was killed between its two renames.
@@ -183,16 +188,15 @@ class CheckpointStore:
             folder = new.with_suffix("")
             if folder.name.isdecimal() and not folder.exists():
                 with contextlib.suppress(OSError):
-                    new.rename(folder)  # a folder named `.new` is complete
+                    new.rename(folder)
 
     def delete(self, iteration: int) -> bool:
         """Delete a checkpoint; False where it is in use."""
-        folder, old = self.folder(iteration), self.folder(iteration).with_name(f"{iteration}.old")
-        shutil.rmtree(old, ignore_errors=True)
+        self._sweep(iteration)
         with self._guard:
             if self._in_use[iteration] > 0:
                 return False
             # Renamed first: a half deleted checkpoint must not look complete.
-            folder.rename(old)
-        shutil.rmtree(old, ignore_errors=True)
+            self.folder(iteration).rename(self.folder(iteration).with_suffix(".old"))
+        self._sweep(iteration)
         return True

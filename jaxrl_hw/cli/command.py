@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from jaxrl_hw.errors import RunError, UserError
+from jaxrl_hw.errors import RunError, UserError, one_line
 
 DONE, FAILED, BAD_INPUT, STOPPED = 0, 1, 2, 75
 """Exit codes. STOPPED: ended early, saved; run the same command again."""
@@ -34,5 +34,5 @@ def run_command(main: Callable[[], int]) -> int:
 def _fail(error: Exception, code: int) -> int:
     if os.environ.get("JAXRL_HW_DEBUG"):
         raise error
-    print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+    print(f"error: {one_line(error)}", file=sys.stderr)
     return code

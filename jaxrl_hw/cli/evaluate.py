@@ -17,13 +17,13 @@ from pathlib import Path
 
 from rich.table import Table
 
-from jaxrl_hw.checkpointing.atomic import write_json
+from jaxrl_hw.checkpointing.files import write_json
 from jaxrl_hw.cli.arguments import OneLineParser, add_run_arguments, check_source, number
 from jaxrl_hw.cli.command import DONE, run_command
 from jaxrl_hw.cli.trained_policy import open_trained
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.evaluation.evaluate import SUITES, Evaluation, evaluate
-from jaxrl_hw.loggers.terminal import can_redraw, make_console
+from jaxrl_hw.loggers.terminal import can_redraw, make_console, make_table
 
 _UNITS = {"velocity_error": "m/s", "yaw_error": "rad/s", "power": "W", "drift": "m", "lift": "m"}
 
@@ -73,7 +73,7 @@ def table(found: Evaluation) -> Table:
     world = f"push {found.push:g} m/s every 2.5 s" if found.push else "no noise, no pushes"
     title = f"{found.robot}, iteration {found.iteration:,}: {found.seconds:g} s, {world}"
     first = "command (m/s, m/s, rad/s)" if found.task == "joystick" else "start"
-    shown = _empty_table(title, first, list(found.mean))
+    shown = make_table(first, *map(_head, found.mean), title=title)
     for i, row in enumerate(found.rows, 1):
         name = " ".join(f"{x:5.2f}" for x in row["command"]) if "command" in row else str(i)
         cells = (_cell(k, row[k]) if k in row else "" for k in found.mean)
@@ -86,20 +86,15 @@ def suite_table(found: Evaluation) -> Table:
     """The robust suite as a rich table: a row per case."""
     title = f"{found.robot}: ten commands in harder worlds, pushes every 2.5 s"
     names = ["velocity_error", "yaw_error", "power", "self_contacts"]
-    shown = _empty_table(title, "case", [*names, "fell"])
+    shown = make_table("case", *map(_head, [*names, "fell"]), title=title)
     for row in found.cases:
         fell = f"{row['falls']} of {row['trials']}"
         shown.add_row(row["name"], *(_cell(name, row[name]) for name in names), fell)
     return shown
 
 
-def _empty_table(title: str, first: str, names: list[str]) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold")
-    table.add_column(first, no_wrap=True)
-    for name in names:
-        header = f"{name.replace('_', ' ')} {_UNITS.get(name, '')}".strip()
-        table.add_column(header, justify="right", no_wrap=name == "fell")
-    return table
+def _head(name: str) -> str:
+    return f">{name.replace('_', ' ')} {_UNITS.get(name, '')}".strip()
 
 
 def _cell(name: str, value: float) -> str:

@@ -17,15 +17,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.cli.arguments import OneLineParser, add_source_arguments, check_source
 from jaxrl_hw.cli.command import DONE, run_command
 from jaxrl_hw.cli.trained_policy import check_robot, open_run, use_cpu
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.loggers import formats
-from jaxrl_hw.loggers.terminal import can_redraw, make_console
+from jaxrl_hw.loggers.terminal import can_redraw, make_console, make_table
 from jaxrl_hw.policies.portable import PortablePolicy
 from jaxrl_hw.policies.sources import config_of, name_of, open_policy
 
@@ -48,11 +46,7 @@ def _export(args: Namespace) -> int:
         f"{policy.obs_size} observations, {policy.action_size} actions, "
         f"layers {'-'.join(map(str, policy.widths))} {policy.activation}"
     )
-    table = Table(title=title, title_justify="left", title_style="bold")
-    table.add_column("file", no_wrap=True)
-    table.add_column("size", justify="right", no_wrap=True)
-    table.add_column(f"largest difference on {COUNT}", justify="right", no_wrap=True)
-    table.add_column("by")
+    table = make_table("file", ">size", f">largest difference on {COUNT}", "by", title=title)
     for file in exported.files:
         table.add_row(file.path.name, formats.size(file.size), f"{file.difference:.1e}", file.by)
     make_console(sys.stdout, can_redraw(sys.stdout), None).print(table)

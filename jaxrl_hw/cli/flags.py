@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from jaxrl_hw.checkpointing.mirror import locate_run
 from jaxrl_hw.checkpointing.run_dir import RunDir
-from jaxrl_hw.cli.tyro_rules import rules
+from jaxrl_hw.cli.arguments import OneLineParser
+from jaxrl_hw.cli.tyro_rules import Words, rules
 from jaxrl_hw.config import migrations, validation
-from jaxrl_hw.config.fields import flag, settings_of, value_at
+from jaxrl_hw.config.fields import Setting, flag, flatten, settings_of, with_values
 from jaxrl_hw.config.presets import preset_config
 from jaxrl_hw.config.resolve import run_folder
 from jaxrl_hw.config.saved import config_from, read_settings
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.robots import load_robot
-from jaxrl_hw.errors import UserError, unknown, unknown_flag
+from jaxrl_hw.errors import UserError, unknown_flag
 from jaxrl_hw.planning.disk_space import mirror_of
 from jaxrl_hw.training.warm_start_config import like_origin
 
-_SHORT = re.compile(r"^--(?P<name>[\w.-]+)(?:=(?P<value>.*))?$", re.DOTALL)
-
+_CONFIG = "Also: --config FILE, a saved config.json or one written by hand (JSON or YAML)."
 TRAINING = "Train a legged robot. The same command, run again, continues where the run stopped."
 
 
@@ -43,7 +40,8 @@ def parse(
       UserError: an unknown flag or a value that cannot be used, in one line.
       SystemExit: after printing the help (code 0).
     """
-    argv = [_hyphens(word) for word in argv]
+    # --num_envs=8 is --num-envs=8; values stay as they are
+    argv = [re.sub(r"^--[\w.-]+", lambda m: m[0].replace("_", "-"), word) for word in argv]
     path, rest = taken(argv, "config")
     from_file = validation.load_file(Path(path)) if path is not None else {}
     robot = taken(rest, "robot")[0]
@@ -52,7 +50,7 @@ def parse(
     base = _base(rest, from_file)
     if from_file:
         base = validation.from_dict(from_file, base, f"--config {path}")
-    return validation.check(_tyro(rest, base, prog, about))
+    return validation.check(_overlaid(base, rest, prog, about))
 
 
 def _base(argv: list[str], from_file: dict[str, Any]) -> Config:
@@ -85,103 +83,44 @@ def _base(argv: list[str], from_file: dict[str, Any]) -> Config:
     return replace(again, physics="auto", num_envs="auto", run_dir=start.run_dir)
 
 
-def _hyphens(word: str) -> str:
-    """`--num_envs=8` as `--num-envs=8`; values stay as they are."""
-    if not word.startswith("--"):
-        return word
-    name, mark, value = word.partition("=")
-    return name.replace("_", "-") + mark + value
-
-
-def taken(argv: list[str], name: str) -> tuple[str | None, list[str]]:
+def taken(argv: Sequence[str], name: str) -> tuple[str | None, list[str]]:
     """The value of `--name VALUE` or `--name=VALUE` (the last one wins), and what is left."""
-    value, rest, i = None, [], 0
-    while i < len(argv):
-        match = _SHORT.match(argv[i])
-        if match is None or match["name"] != name:
-            rest.append(argv[i])
-        elif match["value"] is not None:
-            value = match["value"]
-        elif i + 1 < len(argv) and not argv[i + 1].startswith("--"):
-            value, i = argv[i + 1], i + 1
-        else:
-            raise UserError(f"--{name} needs a value")
-        i += 1
-    return value, rest
+    parser = OneLineParser(add_help=False)
+    parser.add_argument(f"--{name}", dest="value")
+    found, rest = parser.parse_known_args(argv)
+    return found.value, rest
 
 
-def _tyro(argv: list[str], base: Config, prog: str, about: str) -> Config:
+def _overlaid(base: Config, argv: list[str], prog: str, about: str) -> Config:
+    """The config with what the flags say. Raises UserError; SystemExit after printing the help."""
     import tyro
 
-    known = _flag_names(base)
-    for word in argv:
-        name = word.split("=")[0]
-        if name.startswith("--") and name not in known:
-            key = re.sub(r"(^|\.)no_", r"\1", name[2:].replace("-", "_"))
-            if hint := migrations.successor(key, as_flag=True):
-                raise UserError(f'unknown flag "{name}"{hint}')
-            raise unknown_flag(name, known)
-    asked: dict[str, Any] = {
-        "args": argv,
-        "default": base,
-        "prog": prog,
-        "registry": rules(),
-    }
-    if {"--help", "-h"} & set(argv):
-        tyro.cli(type(base), description=f"{about} {_CONFIG}", **asked)
-    output = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(output), contextlib.redirect_stdout(output):
-            return tyro.cli(type(base), **asked)
-    except SystemExit as stop:
-        if stop.code in (0, None):
-            sys.stdout.write(output.getvalue())
-            raise
-        raise _error(output.getvalue(), argv, base) from None
-
-
-_CONFIG = "Also: --config FILE, a saved config.json or one written by hand (JSON or YAML)."
-
-
-def _flag_names(base: Config) -> set[str]:
-    names = {"--help", "--config"}
-    for key, setting in settings_of(type(base)).items():
-        names.add(flag(key))
-        if setting.hint is bool:
-            group, _, name = key.rpartition(".")
-            names.add(flag(f"{group}.no_{name}" if group else f"no_{name}"))
-    return names
-
-
-def _error(boxed: str, argv: list[str], base: Config) -> UserError:
-    """tyro's framed message as one line: what was got, what is allowed."""
-    wrong = re.search(r"(--(?!help)[\w.-]+)", re.sub(r"-{5,}", " ", boxed))
-    key = wrong[1].rstrip(".")[2:].replace("-", "_") if wrong else ""
-    setting = settings_of(type(base)).get(key)
-    if setting is None:
-        stray = [w for i, w in enumerate(argv) if not w.startswith("--") and _is_stray(argv, i)]
-        got = f'unexpected argument "{stray[0]}"' if stray else f"cannot read {' '.join(argv)}"
-        return UserError(f"{got}; settings are given as --name value, --help lists them")
-    name = flag(key)
-    place = next((i for i, w in enumerate(argv) if w.split("=")[0] == name), len(argv))
-    given = argv[place].partition("=")[2] if place < len(argv) else ""
-    after = [w for w in argv[place + 1 : place + 3] if not w.startswith("--")]
-    got = given or " ".join(after)
-    if setting.choices and got:
-        return unknown(key.replace(".", " "), got.split()[0], setting.choices)
-    kind = _KINDS.get(
-        setting.hint, "numbers" if isinstance(value_at(base, key), tuple) else "a word"
+    known = settings_of(type(base))
+    found, left = tyro.cli(
+        type(base),
+        prog=prog,
+        description=f"{about} {_CONFIG}",
+        args=argv,
+        default=base,
+        registry=rules(),
+        return_unknown_args=True,
     )
-    return UserError(f'{name} takes {kind}, got "{got}"')
+    values = flatten(cast(dict[str, Any], found))
+    words = {key: v for key, v in values.items() if isinstance(v, Words)}
+    left += [word for key in words if not known[key].is_list for word in words[key][1:]]
+    if left:
+        raise _unknown(left[0], known)
+    return with_values(base, {**values, **{key: known[key].read(words[key]) for key in words}})
 
 
-_KINDS: dict[Any, str] = {
-    bool: "nothing after it",
-    int: "a whole number",
-    float: "a number",
-    tuple[float, float]: "two numbers, low first",
-}
-
-
-def _is_stray(argv: list[str], place: int) -> bool:
-    return place == 0 or not argv[place - 1].startswith("--") or "=" in argv[place - 1]
+def _unknown(word: str, known: Mapping[str, Setting]) -> UserError:
+    """The error for a word that tyro cannot place."""
+    if not word.startswith("--"):
+        text = "settings are given as --name value, --help lists them"
+        return UserError(f'unexpected argument "{word}"; {text}')
+    name = word.split("=")[0]
+    key = re.sub(r"(^|\.)no_", r"\1", name[2:].replace("-", "_"))
+    if hint := migrations.successor(key, as_flag=True):
+        return UserError(f'unknown flag "{name}"{hint}')
+    switches = (re.sub(r"(\w+)$", r"no_\1", key) for key in known if known[key].hint is bool)
+    return unknown_flag(name, ["--help", "--config", *map(flag, [*known, *switches])])

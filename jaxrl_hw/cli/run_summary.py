@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shlex
 from dataclasses import asdict, dataclass, field, replace
@@ -16,12 +15,10 @@ from jaxrl_hw.checkpointing.sessions import TRAINING, Session
 from jaxrl_hw.checkpointing.store import SavedCheckpoint
 from jaxrl_hw.config.saved import config_from, read_settings
 from jaxrl_hw.envs.robots import get_robot
-from jaxrl_hw.errors import UserError
-from jaxrl_hw.loggers.jsonl import jsonable, read_rows
+from jaxrl_hw.errors import UserError, one_line
+from jaxrl_hw.loggers.jsonl import jsonable, last_iteration, read_rows
 
 READY, DONE, EMPTY, REFUSED, DAMAGED = "ready", "done", "empty", "refused", "damaged"
-_TAIL = 1 << 16
-"""Bytes at the end of metrics.jsonl that hold its last row."""
 
 
 @dataclass(frozen=True)
@@ -72,25 +69,19 @@ class Summary:
     def to_dict(self, detailed: bool = False) -> dict[str, Any]:
         """The summary as JSON; `detailed` adds every session and checkpoint."""
         best = self.best
-        names = ("name", "status", "why", "robot", "task", "num_envs", "goal", "done", "saved")
+        names = "name status why robot task num_envs goal done saved bytes"
         found: dict[str, Any] = {
-            **{name: getattr(self, name) for name in names},
+            **{name: getattr(self, name) for name in names.split()},
             "folder": str(self.folder),
             "resumable": self.status == READY,
-            "bytes": self.bytes,
             "best_return": best.episode_return if best else None,
             "last_session": asdict(self.sessions[-1]) if self.sessions else None,
         }
         if detailed:
             found["sessions"] = [asdict(session) for session in self.sessions]
             found["checkpoints"] = [
-                {
-                    "iteration": save.iteration,
-                    "episode_return": save.episode_return,
-                    "bytes": disk_size(save.folder),
-                    "best": save is best,
-                    "problem": save.problem,
-                }
+                {name: getattr(save, name) for name in ("iteration", "episode_return", "problem")}
+                | {"bytes": disk_size(save.folder), "best": save is best}
                 for save in self.checkpoints
             ]
             found["command"] = self.command
@@ -116,7 +107,8 @@ def list_runs(folder: Path, robot: str = "") -> list[Summary]:
             "python -m jaxrl_hw.train"
         ) from error
     found = [summarize(folder / name, robot) for name in names if is_run(folder / name)]
-    return sorted(found, key=_last_started, reverse=True)
+    found.sort(key=lambda x: (x.sessions[-1].started if x.sessions else "", x.name), reverse=True)
+    return found
 
 
 def summarize(folder: Path, robot: str = "", thorough: bool = False) -> Summary:
@@ -135,7 +127,7 @@ def summarize(folder: Path, robot: str = "", thorough: bool = False) -> Summary:
         bytes=disk_size(folder),
         checkpoints=saved,
         saved=newest.iteration if newest else 0,
-        trained=_last_iteration(run.metrics_jsonl),
+        trained=last_iteration(run.metrics_jsonl),
     )
     try:
         opened = sessions.open_session(run)
@@ -158,7 +150,7 @@ def summarize(folder: Path, robot: str = "", thorough: bool = False) -> Summary:
         if thorough and run.metrics_jsonl.exists():
             read_rows(run.metrics_jsonl)
     except (OSError, ValueError, RuntimeError) as error:  # UserError and RunError are such
-        return replace(found, status=DAMAGED, why=_one_line(error))
+        return replace(found, status=DAMAGED, why=one_line(error))
     status, why = _status(found, settings, opened)
     return replace(found, status=status, why=why)
 
@@ -176,7 +168,7 @@ def _status(
     try:
         config_from(settings, "config.json")
     except UserError as error:
-        return REFUSED, _one_line(error)
+        return REFUSED, one_line(error)
     if found.saved >= (found.goal or 0):
         return DONE, "goal reached; a higher --iterations continues it"
     if last.problem:
@@ -199,25 +191,3 @@ def disk_size(folder: Path) -> int:
             with contextlib.suppress(OSError):
                 total += os.lstat(os.path.join(root, name)).st_size
     return total
-
-
-def _last_iteration(path: Path) -> int:
-    """The iteration of the last whole row of metrics.jsonl, 0 without one."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
-            lines = file.read().split(b"\n")
-    except OSError:
-        return 0
-    for line in reversed(lines[:-1]):
-        with contextlib.suppress(ValueError, KeyError, TypeError):
-            return int(json.loads(line)["iteration"])
-    return 0
-
-
-def _last_started(found: Summary) -> tuple[str, str]:
-    return (found.sessions[-1].started if found.sessions else "", found.name)
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -12,7 +13,9 @@ from jaxrl_hw.checkpointing.sessions import TRAINING, Session
 from jaxrl_hw.checkpointing.store import newest_checkpoint
 from jaxrl_hw.cli.run_summary import DAMAGED, DONE, READY, Summary, disk_size
 from jaxrl_hw.loggers import formats
+from jaxrl_hw.loggers.terminal import make_table
 
+_LOOK: dict[str, Any] = {"box": None, "padding": (0, 2, 0, 0), "header_style": "bold"}
 _BARS = (20, 10)
 """Widths of the bar of a session, the widest that fits."""
 _STYLES = {READY: "green", TRAINING: "cyan", DONE: "", DAMAGED: "red"}
@@ -36,21 +39,19 @@ def run_view(run: Summary, console: Console) -> RenderableType:
 
 
 def _runs_table(runs: Sequence[Summary]) -> Table:
-    table = _table("run", "robot", ">iterations", "last session", "ended", ">size", ">best return")
-    table.add_column("continues", overflow="fold")
+    figures = (">iterations", "last session", "ended", ">size", ">best return")
+    table = make_table("run", "robot", *figures, "continues", **_LOOK)
     for run in runs:
-        last = run.sessions[-1] if run.sessions else None
-        table.add_row(
-            Text(run.name),
-            Text(run.robot or "?"),
-            progress(run),
-            Text(_local_time(last.started) if last else "-"),
-            Text(_ended(last.ended) if last else "-"),
-            formats.size(run.bytes),
-            formats.figure(run.best.episode_return if run.best else None),
-            Text(verdict(run), style=_STYLES.get(run.status, "yellow")),
-        )
+        table.add_row(Text(run.name), *map(Text, _facts(run)), _verdict(run))
     return table
+
+
+def _facts(run: Summary) -> list[str]:
+    """Robot, iterations, begin and end of the last session, size, best return."""
+    last = run.sessions[-1] if run.sessions else None
+    session = [_local_time(last.started), _ended(last.ended)] if last else ["-", "-"]
+    best = formats.figure(run.best.episode_return if run.best else None)
+    return [run.robot or "?", progress(run), *session, formats.size(run.bytes), best]
 
 
 def progress(run: Summary) -> str:
@@ -58,29 +59,24 @@ def progress(run: Summary) -> str:
     return f"{formats.count(run.done)} of {formats.count(run.goal)}"
 
 
-def verdict(run: Summary) -> str:
+def _verdict(run: Summary) -> Text:
     """Whether a run can continue, and if not, why."""
-    if run.status == DAMAGED:
-        return f"damaged: {run.why}"
-    head = "yes" if run.status == READY else "no"
-    return f"{head}, {run.why}" if run.why else head
+    text = {READY: "yes", DAMAGED: "damaged"}.get(run.status, "no")
+    text += f"{':' if run.status == DAMAGED else ','} {run.why}" if run.why else ""
+    return Text(text, style=_STYLES.get(run.status, "yellow"))
 
 
 def _card(run: Summary) -> Text:
-    last = run.sessions[-1] if run.sessions else None
-    best = formats.figure(run.best.episode_return if run.best else None)
-    facts = f"{run.robot or '?'}, {progress(run)}, best return {best}, {formats.size(run.bytes)}"
-    ended = f"{_local_time(last.started)} {_ended(last.ended)}" if last else "-"
-    return Text.assemble(
-        (f"{run.name}\n", "bold"),
-        f"  {facts}\n  last session {ended}; continues: ",
-        (verdict(run), _STYLES.get(run.status, "yellow")),
-    )
+    robot, done, began, ended, size, best = _facts(run)
+    facts = f"{robot}, {done}, best return {best}, {size}"
+    head = f"  {facts}\n  last session {began} {ended}; continues: "
+    return Text.assemble((f"{run.name}\n", "bold"), head, _verdict(run))
 
 
 def _sessions_table(run: Summary, bar: int) -> Table:
     """A run's sessions, each with a bar of `bar` characters for its part of the iterations."""
-    table = _table(">#", "began", "hardware", ">envs", ">iterations", ">time", "ended")
+    columns = (">#", "began", "hardware", ">envs", ">iterations", ">time", "ended")
+    table = make_table(*columns, **_LOOK)
     end = max([run.goal or 0, *(session.last_iteration or 0 for session in run.sessions)])
     if bar:
         table.add_column(f"1 to {formats.count(end)}", no_wrap=True)
@@ -100,8 +96,7 @@ def _sessions_table(run: Summary, bar: int) -> Table:
 
 
 def _checkpoints_table(run: Summary) -> Table:
-    table = _table(">checkpoint", ">return", ">size")
-    table.add_column("", overflow="fold")
+    table = make_table(">checkpoint", ">return", ">size", "", **_LOOK)
     newest, best = newest_checkpoint(run.checkpoints), run.best
     for save in run.checkpoints:
         marks = [word for word, it in (("newest", newest), ("best", best)) if it is save]
@@ -144,13 +139,3 @@ def _bar(session: Session, end: int, width: int) -> str:
     begin = (first - 1) * width // end
     length = max(1, last * width // end - begin)
     return ("." * begin + "=" * length).ljust(width, ".")
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for name in columns:
-        right = name.startswith(">")
-        table.add_column(
-            name.removeprefix(">"), justify="right" if right else "left", overflow="fold"
-        )
-    return table

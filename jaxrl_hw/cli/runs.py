@@ -28,7 +28,14 @@ _PIPE_WIDTH = 400
 def run(argv: list[str], about: str) -> int:
     """Run the subcommand that the command line names; `about` is the help of `list`."""
     name, argv = _subcommand(argv)
-    _SUBCOMMANDS[name](argv, about)
+    body, help_, arguments = _SUBCOMMANDS[name]
+    parser = OneLineParser(prog=f"{_PROG} {name}", description=help_ or about)
+    for flag, options in arguments:
+        parser.add_argument(flag, **options)
+    args = parser.parse(argv)
+    if getattr(args, "robot", ""):  # code of the user's own
+        load_robot(args.robot)
+    body(args)
     return DONE
 
 
@@ -48,16 +55,12 @@ def _subcommand(argv: list[str]) -> tuple[str, list[str]]:
     )
 
 
-def _list(argv: list[str], about: str) -> None:
-    parser = OneLineParser(prog=f"{_PROG} list", description=about)
-    parser.add_argument(
-        "folder", type=_path, nargs="?", default=Path("runs"), metavar="FOLDER", help="of runs"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    args = _parse_with_robot(parser, argv)
+def _list(args: Namespace) -> None:
     runs = list_runs(args.folder, args.robot)
     if args.json:
-        _print_json({"folder": str(args.folder), "runs": [run.to_dict() for run in runs]})
+        print(
+            json.dumps({"folder": str(args.folder), "runs": [x.to_dict() for x in runs]}, indent=2)
+        )
     elif not runs:
         _print(f"no runs in {args.folder}; train one: python -m jaxrl_hw.train")
     else:
@@ -67,16 +70,11 @@ def _list(argv: list[str], about: str) -> None:
         console.print(runs_view(runs, console))
 
 
-def _show(argv: list[str], _: str) -> None:
-    about = "Show a run's sessions and checkpoints, and the command that continues it."
-    parser = OneLineParser(prog=f"{_PROG} show", description=about)
-    parser.add_argument("folder", type=_path, metavar="DIR", help="folder of the run")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    args = _parse_with_robot(parser, argv)
+def _show(args: Namespace) -> None:
     check_run(args.folder)
     run = summarize(args.folder, args.robot, thorough=True)
     if args.json:
-        _print_json(run.to_dict(detailed=True))
+        print(json.dumps(run.to_dict(detailed=True), indent=2))
         return
     from jaxrl_hw.cli.run_tables import progress, run_view
 
@@ -87,15 +85,7 @@ def _show(argv: list[str], _: str) -> None:
     _print(*_next_step(run))
 
 
-def _pack(argv: list[str], _: str) -> None:
-    about = "Write a run as one zip, to be unpacked elsewhere."
-    parser = OneLineParser(prog=f"{_PROG} pack", description=about)
-    parser.add_argument(
-        "folder", type=_path, metavar="DIR", help="folder of the run; it may be in training"
-    )
-    parser.add_argument("--out", type=_path, metavar="FILE.zip", help="default: NAME.zip here")
-    parser.add_argument("--force", action="store_true", help="replace a file of that name")
-    args = parser.parse(argv)
+def _pack(args: Namespace) -> None:
     made = pack(args.folder, args.out, args.force)
     files, best = len(made.manifest.files), made.manifest.best
     also = "" if best in (None, made.manifest.iteration) else f" and {best} (best)"
@@ -106,33 +96,11 @@ def _pack(argv: list[str], _: str) -> None:
     )
 
 
-def _unpack(argv: list[str], _: str) -> None:
-    about = "Restore a packed run; verifies every checksum."
-    parser = OneLineParser(prog=f"{_PROG} unpack", description=about)
-    parser.add_argument("zip", type=_path, metavar="ZIP", help="the zip that `pack` has written")
-    parser.add_argument(
-        "--out", type=_path, metavar="DIR", help="new folder (default: runs/NAME of the run)"
-    )
-    args = _parse_with_robot(parser, argv)
+def _unpack(args: Namespace) -> None:
     made = unpack(args.zip, args.out)
     size, files = formats.size(made.manifest.size), len(made.manifest.files)
     _print(f"unpacked {made.folder}: {size}, {files} files, every checksum agrees")
     _print(*_next_step(summarize(made.folder, args.robot)))
-
-
-def _parse_with_robot(parser: OneLineParser, argv: list[str]) -> Namespace:
-    """Parse; where --robot names code of the user's own, import it."""
-    parser.add_argument(
-        "--robot", default="", metavar="NAME", help="a robot of your own, such as package.module"
-    )
-    args = parser.parse(argv)
-    if args.robot:
-        load_robot(args.robot)
-    return args
-
-
-def _path(text: str) -> Path:
-    return Path(text).expanduser()
 
 
 def _next_step(run: Summary) -> list[str]:
@@ -144,16 +112,34 @@ def _next_step(run: Summary) -> list[str]:
     return lines
 
 
-_SUBCOMMANDS: dict[str, Callable[[list[str], str], None]] = {
-    "list": _list,
-    "show": _show,
-    "pack": _pack,
-    "unpack": _unpack,
+_Argument = tuple[str, dict[str, Any]]
+
+
+def _path(name: str, metavar: str, help_: str, **options: Any) -> _Argument:
+    kind = {"type": lambda text: Path(text).expanduser(), "metavar": metavar, "help": help_}
+    return name, {**kind, **options}
+
+
+_JSON: _Argument = ("--json", {"action": "store_true", "help": "print JSON"})
+_FORCE: _Argument = ("--force", {"action": "store_true", "help": "replace a file of that name"})
+_OWN = "a robot of your own, such as package.module"
+_ROBOT: _Argument = ("--robot", {"default": "", "metavar": "NAME", "help": _OWN})
+_RUNS = _path("folder", "FOLDER", "of runs", nargs="?", default=Path("runs"))
+_RUN = _path("folder", "DIR", "folder of the run")
+_ZIP = _path("zip", "ZIP", "the zip that `pack` has written")
+_OUT_ZIP = _path("--out", "FILE.zip", "default: NAME.zip here")
+_OUT_DIR = _path("--out", "DIR", "new folder (default: runs/NAME of the run)")
+_SHOWS = "Show a run's sessions and checkpoints, and the command that continues it."
+_PACKS = "Write a run, which may be in training, as one zip, to be unpacked elsewhere."
+_UNPACKS = "Restore a packed run; verifies every checksum."
+
+_SUBCOMMANDS: dict[str, tuple[Callable[[Namespace], None], str, tuple[_Argument, ...]]] = {
+    "list": (_list, "", (_RUNS, _JSON, _ROBOT)),
+    "show": (_show, _SHOWS, (_RUN, _JSON, _ROBOT)),
+    "pack": (_pack, _PACKS, (_RUN, _OUT_ZIP, _FORCE)),
+    "unpack": (_unpack, _UNPACKS, (_ZIP, _OUT_DIR, _ROBOT)),
 }
-
-
-def _print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2))
+"""Name: what it does, its help, its arguments."""
 
 
 def _console() -> Any:

@@ -82,14 +82,13 @@ def check_robot(args: Namespace, config: Config) -> None:
     """Raises UserError where --robot names another robot than the policy was trained for."""
     if args.robot is None or get_robot(args.robot) == get_robot(config.robot):
         return
-    sizes = []
-    for robot, task in (
-        (get_robot(args.robot), get_robot(args.robot).task),
-        (get_robot(config.robot), task_name(config)),
-    ):
-        observations, actions = task_sizes(task, robot)[0], len(robot.action_scale)
-        sizes.append(f"{robot.name} has {observations} observations and {actions} actions")
+    asked, trained = get_robot(args.robot), get_robot(config.robot)
+    sizes = ", ".join(
+        f"{robot.name} has {task_sizes(task, robot)[0]} observations and "
+        f"{len(robot.action_scale)} actions"
+        for robot, task in ((asked, asked.task), (trained, task_name(config)))
+    )
     raise UserError(
         f"--robot {args.robot}, but {args.run_dir or args.policy} is a policy for {config.robot}: "
-        f"{', '.join(sizes)}; leave --robot out, or name a policy for {args.robot}"
+        f"{sizes}; leave --robot out, or name a policy for {args.robot}"
     )

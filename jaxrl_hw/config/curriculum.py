@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from jaxrl_hw.config.conversion import convert
-from jaxrl_hw.config.fields import Setting, flatten, settings_of
+from jaxrl_hw.config.fields import Setting, flatten, plain, settings_of
 from jaxrl_hw.config.units import format_count, parse_count
 from jaxrl_hw.errors import UserError, suggest
 
@@ -52,24 +51,29 @@ def read_stages(value: Any, config_class: type, source: str) -> tuple[Stage, ...
       source: where they are from, for messages.
 
     Raises:
-      UserError: another form, or a setting that no stage may change.
+      UserError: another form or order, or a setting that no stage may change.
     """
     if not isinstance(value, list | tuple):
         raise UserError(f'{source}: "curriculum" must be a list of stages, got {value!r}')
-    return tuple(_read_stage(entry, may_change(config_class), source) for entry in value)
+    stages = tuple(_read_stage(entry, may_change(config_class), source) for entry in value)
+    for before, after in pairwise(stages):
+        if after.env_steps < before.env_steps:
+            raise UserError(
+                f"{source} needs its stages in rising order, got {after.env_steps} after "
+                f"{before.env_steps}"
+            )
+    return stages
 
 
 def _read_stage(entry: Any, allowed: Mapping[str, Setting], source: str) -> Stage:
-    if isinstance(entry, str):
-        env_steps, settings = _parse(entry, source)
-    elif isinstance(entry, Stage):
-        env_steps, settings = entry.env_steps, entry.settings
-    elif isinstance(entry, Mapping) and set(entry) == {"env_steps", "settings"}:
-        env_steps, settings = entry["env_steps"], entry["settings"]
-    else:
+    if isinstance(entry, Stage):
+        entry = {"env_steps": entry.env_steps, "settings": entry.settings}
+    stage = _parse(entry, source) if isinstance(entry, str) else entry
+    if not isinstance(stage, Mapping) or set(stage) != {"env_steps", "settings"}:
         raise UserError(
             f'{source}: a stage must hold "env_steps" and "settings", and no more, got {entry!r}'
         )
+    env_steps, settings = stage["env_steps"], stage["settings"]
     if isinstance(env_steps, str):
         env_steps = parse_count(env_steps, source)
     if not isinstance(env_steps, int) or env_steps < 0:
@@ -83,16 +87,18 @@ def _read_stage(entry: Any, allowed: Mapping[str, Setting], source: str) -> Stag
                 f'{source}: a stage cannot change "{key}"{suggest(key, allowed)}; it can change '
                 f"{', '.join(allowed)}"
             )
-        values[key] = convert(allowed[key].hint, value, key, source)
+        values[key] = allowed[key].convert(value, source)
     return Stage(env_steps, values)
 
 
-def _parse(text: str, source: str) -> tuple[Any, Any]:
+def _parse(text: str, source: str) -> dict[str, Any]:
     begin, _, rest = text.partition(":")
     pairs = [word.partition("=") for word in rest.split()]
     if not pairs or not all(key and equals and value for key, equals, value in pairs):
         raise UserError(f'{source}: {_FORM}, got "{text}"')
-    return begin, {key.replace("-", "_"): _value(value) for key, _, value in pairs}
+    lists = {key.replace("-", "_"): list(map(plain, value.split(","))) for key, _, value in pairs}
+    values = {key: value if value[1:] else value[0] for key, value in lists.items()}
+    return {"env_steps": begin, "settings": values}
 
 
 def format_stage(stage: Stage) -> str:
@@ -101,30 +107,10 @@ def format_stage(stage: Stage) -> str:
     return f"{format_count(stage.env_steps)}: {' '.join(words)}"
 
 
-def check_order(curriculum: Sequence[Stage]) -> None:
-    """Raises UserError where a stage begins before the one that it follows."""
-    for before, after in pairwise(curriculum):
-        if after.env_steps < before.env_steps:
-            raise UserError(
-                f"--curriculum needs its stages in rising order, got {after.env_steps} after "
-                f"{before.env_steps}"
-            )
-
-
 def may_change(config_class: type) -> dict[str, Setting]:
     """The settings that a stage may change, by dotted key."""
     known = settings_of(config_class)
     return {key: known[key] for key in known if known[key].about.get("stage")}
-
-
-def _value(text: str) -> Any:
-    """A value of a flag as JSON would have it; 0.5,1.5 is a list."""
-    if "," in text:
-        return [_value(part) for part in text.split(",")]
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _text(value: Any) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxrl_hw.config.fields import flag, flatten
+from jaxrl_hw.config.fields import flag, flatten, nested
 
 RENAMED = {
     "ppo.guide": "ppo.motion_prior",
@@ -83,31 +82,19 @@ def as_now(saved: Mapping[str, Any], env_steps_at: EnvSteps | None = None) -> di
         the preset's.
       env_steps_at: of the run; None takes iterations of its num_envs * unroll.
     """
-    now: dict[str, Any] = copy.deepcopy(dict(saved))
-    for key, renamed in RENAMED.items():
-        for group, name in _placed(key, now):
-            if name in group:
-                group[renamed.rpartition(".")[2]] = group.pop(name)
-    for key in RETIRED:
-        for group, name in _placed(key, now):
-            group.pop(name, None)
-    for key, value in BEFORE.items():
-        for group, name in _placed(key, now):
-            group.setdefault(name, value)
-    stages = _stages(now, env_steps_at or by_size(now))
-    now.setdefault("curriculum", stages)
-    return now
+    now = {RENAMED.get(key, key): value for key, value in flatten(saved).items()}
+    there = {key.rpartition(".")[0] for key in now}
+    before = {key: value for key, value in BEFORE.items() if key.rpartition(".")[0] in there}
+    now = {**before, **now}
+    stages = _stages(now, env_steps_at or by_size(saved))
+    now = {"curriculum": stages, **now}
+    return nested({key: value for key, value in now.items() if key not in RETIRED})
 
 
 def lost(saved: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Settings that had an effect and have no successor, each with its value."""
-    found = []
-    for key, idle in RETIRED.items():
-        for group, name in _placed(key, saved):
-            value = group.get(name, idle)
-            if idle is not None and value != idle:
-                found.append((key, value))
-    return found
+    values, idle = flatten(saved), {k: v for k, v in RETIRED.items() if v is not None}
+    return [(key, values[key]) for key in idle if values.get(key, idle[key]) != idle[key]]
 
 
 def successor(key: str, as_flag: bool = False) -> str:
@@ -125,35 +112,24 @@ def _stages(now: dict[str, Any], env_steps_at: EnvSteps) -> list[dict[str, Any]]
 
     A stage holds only what it changes, so that equal curricula have one form.
     """
-    value, stages = flatten(now), []
+    value, stages = dict(now), []
     for place, defaults in STAGES.items():
-        for group, name in _placed(place, now):
-            old = dict(group.pop(name, {}))
-            if not old.get("iteration"):
-                continue
-            changes = {}
-            for key, default in defaults.items():
-                short = key.rpartition(".")[2]
-                older = next((o.rpartition(".")[2] for o, n in RENAMED.items() if n == key), short)
-                new = old.get(short, old.get(older, default))
-                if value.get(key) != new:
-                    changes[key] = value[key] = new
-            stages.append({"env_steps": env_steps_at(int(old["iteration"])), "settings": changes})
+        group = f"{place}."
+        old = {key.removeprefix(group): now.pop(key) for key in value if key.startswith(group)}
+        if not old.get("iteration"):
+            continue
+        changes = {}
+        for key, default in defaults.items():
+            names = (key, *(before for before, after in RENAMED.items() if after == key))
+            given = [old[name] for name in (n.rpartition(".")[2] for n in names) if name in old]
+            new = given[0] if given else default
+            if value.get(key) != new:
+                changes[key] = value[key] = new
+        stages.append({"env_steps": env_steps_at(int(old["iteration"])), "settings": changes})
     return stages
 
 
 def by_size(saved: Mapping[str, Any]) -> EnvSteps:
-    num_envs, ppo = saved.get("num_envs"), saved.get("ppo")
-    unroll = ppo.get("unroll", 24) if isinstance(ppo, Mapping) else 24
+    num_envs, unroll = saved.get("num_envs"), flatten(saved).get("ppo.unroll", 24)
     samples = (num_envs if isinstance(num_envs, int) else _USUAL_ENVS) * unroll
     return lambda iteration: iteration * samples
-
-
-def _placed(key: str, whole: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
-    """(group of settings, name in it) of a dotted key, where the group is there."""
-    *path, name = key.split(".")
-    group: Any = whole
-    for step in path:
-        group = group.get(step) if isinstance(group, Mapping) else None
-    if isinstance(group, Mapping):
-        yield group, name

@@ -48,13 +48,3 @@ def env_steps_at(run: RunDir, saved: dict[str, Any], iteration: int) -> int:
     known = {0: 0} | {int(row["iteration"]): int(row["env_steps"]) for row in rows}
     before = max(i for i in known if i <= iteration)
     return known[before] + migrations.by_size(saved)(iteration - before)
-
-
-def lost_settings(run: RunDir) -> list[tuple[str, Any]]:
-    """Settings that a run was trained with and this version no longer has: (key, value).
-
-    Raises:
-      UserError: as for `read_settings`.
-    """
-    saved = run.read_config()
-    return [] if saved is None else migrations.lost(saved)

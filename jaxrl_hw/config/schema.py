@@ -24,7 +24,7 @@ class Config:
     """A whole run. `"auto"` values are settled by `make_plan`.
 
     A robot, task or algorithm with settings of its own has a subclass with one more group:
-    `jaxrl_hw.config.groups`.
+    `jaxrl_hw.config.presets`.
     """
 
     robot: str = setting("g1")

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from jaxrl_hw.algos.registry import algorithm_entry
 from jaxrl_hw.config import migrations
-from jaxrl_hw.config.conversion import convert
-from jaxrl_hw.config.curriculum import check_order, read_stages
-from jaxrl_hw.config.fields import (
-    Setting,
-    flag,
-    flatten,
-    settings_of,
-    value_at,
-    with_values,
-)
+from jaxrl_hw.config.curriculum import read_stages
+from jaxrl_hw.config.fields import flag, flatten, settings_of, value_at, with_values
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import (
     parse_duration,
@@ -57,7 +50,7 @@ def from_dict(values: Mapping[str, Any], base: Config, source: str) -> Config:
         if key == "curriculum":
             changes[key] = read_stages(value, type(base), source)
         else:
-            changes[key] = convert(known[key].hint, value, key, source)
+            changes[key] = known[key].convert(value, source)
     return with_values(base, changes)
 
 
@@ -69,17 +62,11 @@ def load_file(path: Path) -> dict[str, Any]:
     """
     try:
         text = path.expanduser().read_text(encoding="utf-8")
+        values = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not text"
         raise UserError(f"--config {path} cannot be read: {reason}") from error
-    try:
-        if path.suffix == ".json":
-            values = json.loads(text)
-        else:
-            import yaml
-
-            values = yaml.safe_load(text)
-    except Exception as error:  # both parsers have many of their own
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
         where = str(error).splitlines()[0]
         raise UserError(f"--config {path} is not valid JSON or YAML: {where}") from error
     if isinstance(values, dict) and isinstance(values.get("config"), dict):
@@ -98,11 +85,10 @@ def check(config: Config) -> Config:
     known = settings_of(type(config))
     stages = read_stages(config.curriculum, type(config), "--curriculum")
     for key, setting in known.items():
-        _check_value(setting, value_at(config, key), flag(key))
+        setting.check(value_at(config, key), flag(key))
     for stage in stages:
         for key, value in stage.settings.items():
-            _check_value(known[key], value, f"--curriculum {key}")
-    check_order(stages)
+            known[key].check(value, f"--curriculum {key}")
     algorithm_entry(config.algo)
     _check_task(config)
     for field in dataclasses.fields(config):  # a settings class may compare its settings
@@ -118,33 +104,6 @@ def check(config: Config) -> Config:
         mem_fraction=parse_fraction(config.mem_fraction),
         curriculum=stages,
     )
-
-
-def _check_value(setting: Setting, value: Any, name: str) -> None:
-    """Raises UserError where a value breaks what its setting allows; calls the setting `name`."""
-    if setting.choices and value not in setting.choices:
-        raise unknown(setting.key.replace(".", " "), str(value), setting.choices)
-    numbers = value if isinstance(value, tuple) else (value,)
-    shown = " ".join(map(str, numbers))
-    if any(isinstance(x, float) and not math.isfinite(x) for x in numbers):
-        raise UserError(f"{name} must be a finite number, got {shown}")
-    if setting.hint == tuple[float, float] and value[0] > value[1]:
-        raise UserError(f"{name} must be a range, low first, got {shown}")
-    about = setting.about
-    low, above, high = (about.get(bound) for bound in ("at_least", "above", "at_most"))
-    allowed = [
-        *([f"at least {low:.10g}"] if low is not None else []),
-        *([f"above {above:.10g}"] if above is not None else []),
-        *([f"at most {high:.10g}"] if high is not None else []),
-    ]
-    if allowed and not (
-        numbers
-        and (low is None or min(numbers) >= low)
-        and (above is None or min(numbers) > above)
-        and (high is None or max(numbers) <= high)
-    ):
-        unit = f" {about['unit']}" if about.get("unit") else ""
-        raise UserError(f"{name} must be {' and '.join(allowed)}{unit}, got {shown or 'nothing'}")
 
 
 def _check_task(config: Config) -> None:

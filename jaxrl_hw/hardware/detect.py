@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from jaxrl_hw.errors import first_line
 from jaxrl_hw.hardware import cgroup, nvidia
 from jaxrl_hw.loggers.formats import size
 
@@ -57,8 +58,7 @@ def detect(
       smi_timeout_s: how long nvidia-smi may take.
       root: of the file system in which control groups are looked up.
     """
-    asked = [word.strip().lower() for word in environ.get("JAX_PLATFORMS", "").split(",")]
-    asked = [word for word in asked if word]
+    asked = environ.get("JAX_PLATFORMS", "").lower().replace(",", " ").split()
     cores, notes = usable_cores(root), []
     if not asked or asked[0] == "tpu":
         if _has_tpu(environ):
@@ -87,8 +87,8 @@ def refine(hardware: Hardware) -> Hardware:
         device = devices[0]
         stats = device.memory_stats() or {}
     except Exception as error:  # a broken backend is the trainer's to report
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        return replace(hardware, notes=(*hardware.notes, f"JAX opened no device: {reason}"))
+        note = f"JAX opened no device: {first_line(error)}"
+        return replace(hardware, notes=(*hardware.notes, note))
     kind = "gpu" if device.platform in _GPU_PLATFORMS else str(device.platform)
     if kind != hardware.platform:
         note = f"JAX runs on {kind}, not on the {hardware.platform} that was expected"
@@ -100,30 +100,21 @@ def refine(hardware: Hardware) -> Hardware:
     if limit <= 0 or in_use >= limit:
         return hardware
     free = limit - in_use
-    if kind == "gpu":
-        free = _beside_others(free, in_use, stats)
+    if kind == "gpu" and "pool_bytes" in stats:
+        # other programs may have taken what the pool promises and does not hold yet
+        for gpu in nvidia.read_gpus(os.environ).gpus[:1]:
+            on_card = free if gpu.memory_free is None else gpu.memory_free
+            free = min(free, max(0, int(stats["pool_bytes"]) - in_use) + on_card)
     total = hardware.memory_total or limit
     return replace(hardware, memory_total=total, memory_free=free, memory_source="memory_stats")
 
 
 def usable_cores(root: Path = cgroup.ROOT) -> int:
     """CPU cores this process may use: affinity, bounded by the container's quota; at least 1."""
-    if hasattr(os, "sched_getaffinity"):
-        cores = len(os.sched_getaffinity(0))
-    else:
-        cores = os.cpu_count() or 1
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
     quota = cgroup.cpu_quota(root)
     return max(1, cores if quota is None else min(cores, int(quota + 0.5)))
-
-
-def _beside_others(free: int, in_use: int, stats: Mapping[str, int]) -> int:
-    """Bound what the pool promises by what the card has free: the pool may not have it yet."""
-    gpus = nvidia.read_gpus(os.environ).gpus
-    on_card = gpus[0].memory_free if gpus else None
-    if on_card is None or "pool_bytes" not in stats:
-        return free
-    held = max(0, int(stats["pool_bytes"]) - in_use)
-    return min(free, held + on_card)
 
 
 def _gpu(reading: nvidia.Reading, cores: int, notes: list[str]) -> Hardware:

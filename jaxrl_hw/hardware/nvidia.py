@@ -45,14 +45,23 @@ def read_gpus(environ: Mapping[str, str], smi_timeout_s: float = SMI_TIMEOUT_S) 
 
 def read_nvml(environ: Mapping[str, str]) -> Reading:
     """The same from NVML; with source "unknown" and the reason where that fails."""
+    visible = environ.get("CUDA_VISIBLE_DEVICES")
     try:
-        import pynvml
+        import pynvml as nvml
 
-        pynvml.nvmlInit()
+        nvml.nvmlInit()
         try:
-            return Reading(_visible_nvml(pynvml, environ.get("CUDA_VISIBLE_DEVICES")), "nvml", ())
+            first = (visible or "").split(",")[0].strip()
+            if first.startswith("MIG-"):
+                # A slice of a card has its own handle and its own memory.
+                gpus: tuple[Gpu, ...] = (_describe(nvml.nvmlDeviceGetHandleByUUID(first), 0),)
+            else:
+                indices = range(nvml.nvmlDeviceGetCount())
+                found = (_describe(nvml.nvmlDeviceGetHandleByIndex(i), i) for i in indices)
+                gpus = _select(tuple(found), visible)
+            return Reading(gpus, "nvml", ())
         finally:
-            pynvml.nvmlShutdown()
+            nvml.nvmlShutdown()
     except Exception as error:  # any failure of a driver library means the same: ask elsewhere
         return Reading((), "unknown", (str(error) or type(error).__name__,))
 
@@ -78,27 +87,20 @@ def memory_in_use(environ: Mapping[str, str]) -> tuple[int, str] | None:
     return None
 
 
-def _visible_nvml(nvml: Any, visible: str | None) -> tuple[Gpu, ...]:
-    handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
-    gpus = tuple(_describe(nvml, handle, i) for i, handle in enumerate(handles))
-    first = (visible or "").split(",")[0].strip()
-    if first.startswith("MIG-"):
-        # A slice of a card has its own handle and its own memory.
-        return (_describe(nvml, nvml.nvmlDeviceGetHandleByUUID(first), 0),)
-    return _select(gpus, visible)
+def _describe(handle: Any, index: int) -> Gpu:
+    import pynvml as nvml
 
-
-def _describe(nvml: Any, handle: Any, index: int) -> Gpu:
-    name, uuid = _str(nvml.nvmlDeviceGetName(handle)), _str(nvml.nvmlDeviceGetUUID(handle))
+    total = free = 0
     with contextlib.suppress(nvml.NVMLError):  # unified memory and MIG parents have no figures
         memory = nvml.nvmlDeviceGetMemoryInfo(handle)
-        if 0 < int(memory.free) <= int(memory.total):
-            return Gpu(index, uuid, name, int(memory.total), int(memory.free))
-    return Gpu(index, uuid, name, None, None)
+        total, free = int(memory.total), int(memory.free)
+    name, uuid = nvml.nvmlDeviceGetName(handle), nvml.nvmlDeviceGetUUID(handle)
+    return _gpu(index, uuid, name, total, free)
 
 
-def _str(value: Any) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+def _gpu(ordinal: int, uuid: str, name: str, total: int, free: int) -> Gpu:
+    """A GPU; its memory is unknown where the figures cannot be."""
+    return Gpu(ordinal, uuid, name, *((total, free) if 0 < free <= total else (None, None)))
 
 
 def _select(gpus: tuple[Gpu, ...], visible: str | None) -> tuple[Gpu, ...]:
@@ -106,18 +108,13 @@ def _select(gpus: tuple[Gpu, ...], visible: str | None) -> tuple[Gpu, ...]:
     if visible is None:
         return gpus
     chosen: list[Gpu] = []
-    for token in visible.split(","):
-        match = [gpu for gpu in gpus if _is_named(gpu, token.strip())]
+    for token in map(str.strip, visible.split(",")):
+        prefix = token if token.startswith("GPU-") else "none"
+        match = [g for g in gpus if token == str(g.ordinal) or g.uuid.startswith(prefix)]
         if len(match) != 1:
             break
-        chosen.append(match[0])
+        chosen += match
     return tuple(chosen)
-
-
-def _is_named(gpu: Gpu, token: str) -> bool:
-    if token.isdigit():
-        return gpu.ordinal == int(token)
-    return token.startswith("GPU-") and gpu.uuid.startswith(token)
 
 
 def _smi_output(program: str, environ: Mapping[str, str], timeout_s: float) -> str:
@@ -166,6 +163,5 @@ def _parse(text: str) -> tuple[Gpu, ...]:
         if row is None:
             raise ValueError("gave an answer that could not be read")
         total, free = (int(cell) * _MIB if cell.isdigit() else 0 for cell in row.groups()[3:])
-        memory = (total, free) if 0 < free <= total else (None, None)
-        gpus.append(Gpu(int(row[1]), row[2], row[3], *memory))
+        gpus.append(_gpu(int(row[1]), row[2], row[3], total, free))
     return tuple(gpus)

@@ -59,12 +59,6 @@ class MemoryNeed(NamedTuple):
         """The most at any time, compilation included."""
         return max(self.compiling, self.total(num_envs))
 
-    def most_envs(self, budget: int, granularity: int) -> int:
-        """The most environments within a budget of bytes, a multiple of the granularity."""
-        if self.compiling > budget:
-            return 0
-        return max(0, budget - self.fixed) // max(1, self.per_env) // granularity * granularity
-
 
 class Candidate(NamedTuple):
     """One number of environments that was considered."""
@@ -117,32 +111,23 @@ def choose_num_envs(
     Raises:
       UserError: not even `granularity` environments fit; the message has the numbers.
     """
-    budget, reasons = budget_of(hardware, limits)
-    least, most, most_reason = _bounds(hardware, bounds, limits.max_envs, rates)
+    budget, reason = budget_of(hardware, limits)
+    most, most_reason = _most(hardware, bounds[1], limits.max_envs, rates)
     high = max(granularity, most // granularity * granularity)
-    low = min(high, -(-least // granularity) * granularity)
+    low = min(high, -(-bounds[0] // granularity) * granularity)
     if budget is None:
-        chosen = low
-        reasons += (f"so the smallest usual number: {low:,}",)
+        chosen, why = low, f"so the smallest usual number: {low:,}"
     else:
-        fitting = need.most_envs(budget, granularity)
-        if fitting < granularity:
-            raise UserError(_too_small(hardware, need, budget, granularity, limits))
-        chosen = min(fitting, high)
-        usual = f", less than the usual {low:,}" if fitting < low else ""
-        reasons += (f"memory holds {fitting:,}{usual}" if fitting < high else most_reason,)
+        fitting = _most_fitting(hardware, need, budget, granularity, limits)
+        chosen, why = min(fitting, high), most_reason
+        if fitting < high:
+            usual = f", less than the usual {low:,}" if fitting < low else ""
+            why = f"memory holds {fitting:,}{usual}"
     largest = max(high, bounds[1] // granularity * granularity)
     doubled = itertools.takewhile(lambda n: n < largest, (low << k for k in itertools.count()))
-    sizes = sorted({low, largest, chosen, *doubled})
-    return Sizing(
-        chosen,
-        budget,
-        need.total(chosen),
-        reasons,
-        _candidates(sizes, need, budget, rates),
-        high,
-        budget is not None and chosen < high,
-    )
+    candidates = _candidates({low, largest, chosen, *doubled}, need, budget, rates)
+    bound = budget is not None and chosen < high
+    return Sizing(chosen, budget, need.total(chosen), (reason, why), candidates, high, bound)
 
 
 def check_num_envs(
@@ -162,27 +147,19 @@ def check_num_envs(
     Raises:
       UserError: it does not fit; the message has the numbers.
     """
-    budget, reasons = budget_of(hardware, limits, given=True)
-    expected = need.peak(num_envs)
-    if budget is not None and expected > budget:
-        fitting = need.most_envs(budget, granularity)
-        if fitting < granularity:
-            raise UserError(_too_small(hardware, need, budget, granularity, limits))
+    budget, reason = budget_of(hardware, limits, given=True)
+    needed = need.peak(num_envs)
+    if budget is not None and needed > budget:
+        fitting = _most_fitting(hardware, need, budget, granularity, limits)
         raise UserError(
-            f"--num-envs {num_envs} needs {size(expected)}, but {size(budget)} can be "
-            f"used ({'; '.join(reasons)}); at most {fitting} fit, or use --num-envs auto"
+            f"--num-envs {num_envs} needs {size(needed)}, but {size(budget)} can be "
+            f"used ({reason}); at most {fitting} fit, or use --num-envs auto"
         )
     others = {num_envs * k // 4 for k in (1, 2, 8, 16)}
-    sizes = sorted({num_envs} | {n for n in others if n >= granularity and n % granularity == 0})
-    return Sizing(
-        num_envs,
-        budget,
-        need.total(num_envs),
-        ("given by --num-envs", *reasons),
-        _candidates(sizes, need, budget, rates),
-        num_envs,
-        bound_by_memory=False,
-    )
+    others = {n for n in others if n >= granularity and n % granularity == 0}
+    candidates = _candidates({num_envs, *others}, need, budget, rates)
+    reasons = ("given by --num-envs", reason)
+    return Sizing(num_envs, budget, need.total(num_envs), reasons, candidates, num_envs, False)
 
 
 def check_divisible(num_envs: int, unroll: int, minibatches: int) -> None:
@@ -214,60 +191,51 @@ def enough_envs(rates: Mapping[int, float]) -> int | None:
     return None
 
 
-def budget_of(
-    hardware: Hardware, limits: Limits, given: bool = False
-) -> tuple[int | None, tuple[str, ...]]:
-    """Usable bytes, None where unknown, and the reasons.
+def budget_of(hardware: Hardware, limits: Limits, given: bool = False) -> tuple[int | None, str]:
+    """Usable bytes, None where unknown, and the reason.
 
     given: for a given number of environments (see `check_num_envs`).
     """
-    usable, reasons = _usable(hardware, limits.fraction, given)
+    free, total, fraction = hardware.memory_free, hardware.memory_total, limits.fraction
+    usable, reason = None, f"free memory of the {hardware.name} is unknown"
+    if free is not None:
+        known = f"{size(free)} free of {size(total)}" if total else f"{size(free)} free"
+        known, most = f"{known} ({hardware.memory_source})", int(MOST * free)
+        if isinstance(fraction, str):
+            auto = _AUTO_CPU if hardware.platform == "cpu" else _AUTO_DEVICE
+            share = MOST if given else auto
+            usable, reason = int(share * free), f"{share:.0%} of {known}"
+        else:
+            wanted, flag = int(fraction * (total or free)), f"--mem-fraction {fraction:g}"
+            reason = f"{known}, {flag}" if wanted <= most else f"{known}: less than {flag}"
+            usable = min(wanted, most)
     limit = limits.memory
     if limit is None or (usable is not None and usable <= limit):
-        return usable, reasons
+        return usable, reason
     if given:
-        return limit, (f"--memory-limit {size(limit)}",)
-    return int(UNDER_LIMIT * limit), (f"{UNDER_LIMIT:.0%} of --memory-limit {size(limit)}",)
+        return limit, f"--memory-limit {size(limit)}"
+    return int(UNDER_LIMIT * limit), f"{UNDER_LIMIT:.0%} of --memory-limit {size(limit)}"
 
 
-def _usable(
-    hardware: Hardware, fraction: float | str, given: bool
-) -> tuple[int | None, tuple[str, ...]]:
-    free, total = hardware.memory_free, hardware.memory_total
-    if free is None:
-        return None, (f"free memory of the {hardware.name} is unknown",)
-    known = f"{size(free)} free of {size(total)}" if total else f"{size(free)} free"
-    known = f"{known} ({hardware.memory_source})"
-    if isinstance(fraction, str):
-        auto = _AUTO_CPU if hardware.platform == "cpu" else _AUTO_DEVICE
-        share = MOST if given else auto
-        return int(share * free), (f"{share:.0%} of {known}",)
-    whole, most = int(fraction * (total or free)), int(MOST * free)
-    if whole > most:
-        return most, (f"{known}: less than --mem-fraction {fraction:g}",)
-    return whole, (f"{known}, --mem-fraction {fraction:g}",)
-
-
-def _bounds(
-    hardware: Hardware, bounds: tuple[int, int], max_envs: int, rates: Mapping[int, float]
-) -> tuple[int, int, str]:
-    """Least and most environments worth their time, and the reason for the most."""
-    least, most = bounds
+def _most(
+    hardware: Hardware, most: int, max_envs: int, rates: Mapping[int, float]
+) -> tuple[int, str]:
+    """The most environments worth their time, and the reason."""
     if max_envs:
-        return least, max_envs, f"--max-envs {max_envs:,}"
+        return max_envs, f"--max-envs {max_envs:,}"
     enough, cores = enough_envs(rates), max(1, hardware.cores)
     if enough is not None and enough < most:
         gain = f"{_GAIN - 1:.0%} a step in size"
-        return least, enough, f"measured here: more than {enough:,} gain less than {gain}"
+        return enough, f"measured here: more than {enough:,} gain less than {gain}"
     if hardware.platform == "cpu" and cores * _ENVS_PER_CORE < most:
         most, plural = cores * _ENVS_PER_CORE, "s" if cores > 1 else ""
         reason = f"{cores} core{plural} gain nothing from more than {_ENVS_PER_CORE} each: {most:,}"
-        return least, most, reason
-    return least, most, f"more than {most:,} make learning slower"
+        return most, reason
+    return most, f"more than {most:,} make learning slower"
 
 
 def _candidates(
-    sizes: list[int], need: MemoryNeed, budget: int | None, rates: Mapping[int, float]
+    sizes: set[int], need: MemoryNeed, budget: int | None, rates: Mapping[int, float]
 ) -> tuple[Candidate, ...]:
     def candidate(n: int) -> Candidate:
         peak, fits, verdict = need.peak(n), None, "unknown"
@@ -276,20 +244,23 @@ def _candidates(
             verdict = "fails" if not fits else "tight" if peak > _TIGHT * budget else "fits"
         return Candidate(n, need.total(n), fits, verdict, rates.get(n))
 
-    return tuple(map(candidate, sizes))
+    return tuple(map(candidate, sorted(sizes)))
 
 
-def _too_small(
+def _most_fitting(
     hardware: Hardware, need: MemoryNeed, budget: int, granularity: int, limits: Limits
-) -> str:
+) -> int:
+    """The most environments within a budget. Raises UserError where there is none."""
+    if need.peak(granularity) <= budget:
+        return (budget - need.fixed) // max(1, need.per_env) // granularity * granularity
     envs = f"{granularity} environment{'s' if granularity > 1 else ''}"
     least = need.peak(granularity)
     compiling = " while the program is compiled" if need.compiling == least else ""
     text = f"not even {envs} fit: {size(least)} needed{compiling}, {size(budget)} can be used"
     if limits.memory is not None and budget <= limits.memory:
         enough = math.ceil(least / UNDER_LIMIT / 1e7) * 10
-        return f"{text} under --memory-limit; give at least --memory-limit {enough}MB"
-    return (
+        raise UserError(f"{text} under --memory-limit; give at least --memory-limit {enough}MB")
+    raise UserError(
         f"{text} ({size(hardware.memory_free)} free on the {hardware.name}); close other programs, "
         "use smaller networks or a shorter unroll"
     )

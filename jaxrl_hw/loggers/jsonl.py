@@ -14,6 +14,8 @@ from typing import Any
 from jaxrl_hw.errors import RunError, UserError
 
 Warn = Callable[[str], None]
+_TAIL = 1 << 16
+"""Bytes at the end of the file that hold its last row."""
 log_warning: Warn = logging.getLogger("jaxrl_hw").warning
 
 
@@ -96,6 +98,20 @@ def read_rows(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
             )
         rows.append(row)
     return rows
+
+
+def last_iteration(path: str | os.PathLike[str]) -> int:
+    """The iteration of the last whole row; 0 without one. Reads the end of the file only."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return 0
+    for line in reversed(lines[:-1]):
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            return int(json.loads(line)["iteration"])
+    return 0
 
 
 def read_columns(path: str | os.PathLike[str]) -> dict[str, list[Any]]:

@@ -9,15 +9,17 @@ from rich import box
 from rich.table import Table
 
 from jaxrl_hw.loggers import formats
+from jaxrl_hw.loggers.terminal import make_table
 
 _BAR = 24
+_LOOK: dict[str, Any] = {"box": box.SIMPLE_HEAD, "pad_edge": False}
 _STYLES = {"fits": "green", "tight": "yellow", "fails": "red"}
 
 
 def breakdown(items: Mapping[str, int]) -> Table:
     """Bytes by item, each with its share of the whole as a bar; empty items are left out."""
     whole = max(1, sum(items.values()))
-    table = _table(memory="left", size="right", share="right", bar="left")
+    table = make_table("memory", ">", ">share", "", **_LOOK)
     for name, value in items.items():
         if value:
             bar = "█" * round(_BAR * value / whole) or "▏"
@@ -29,7 +31,7 @@ def breakdown(items: Mapping[str, int]) -> Table:
 
 def sizes(candidates: Iterable[Any], chosen: int) -> Table:
     """Numbers of environments (`sizing.Candidate`) with their memory, verdict and speed."""
-    table = _table(environments="right", memory="right", verdict="left", steps="right")
+    table = make_table(">environments", ">memory", "", ">env steps/s", **_LOOK)
     for one in candidates:
         style = _STYLES.get(one.verdict, "none")
         table.add_row(
@@ -38,14 +40,4 @@ def sizes(candidates: Iterable[Any], chosen: int) -> Table:
             f"[{style}]{one.verdict}[/]",
             formats.count(one.steps_per_s),
         )
-    return table
-
-
-_HEADS = {"size": "", "bar": "", "verdict": "", "steps": "env steps/s"}
-
-
-def _table(**columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name, side in columns.items():
-        table.add_column(_HEADS.get(name, name), justify=side, no_wrap=True)  # type: ignore[arg-type]
     return table

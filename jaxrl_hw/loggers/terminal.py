@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import IO, Any
 
 from rich.console import Console as RichConsole
+from rich.table import Table
 
 # A command in a notebook's cell ("!python -m ...") has a pseudo-terminal, but the cell shows every
 # redrawing as new lines. Jupyter sets the first variable in kernels, the clouds set the others.
@@ -64,3 +65,12 @@ def make_console(stream: IO[str], redraw: bool, width: int | None) -> SteadyCons
     return SteadyConsole(
         file=stream, force_terminal=redraw, force_jupyter=False, width=width, highlight=False
     )
+
+
+def make_table(*columns: str, title: str | None = None, **look: Any) -> Table:
+    """A table with no rows yet; the cells of a column named ">size" stand to the right."""
+    table = Table(title=title, title_justify="left", title_style="bold", **look)
+    for name in columns:
+        side: Any = "right" if name.startswith(">") else "left"
+        table.add_column(name.removeprefix(">"), justify=side, overflow="fold")
+    return table

@@ -5,24 +5,28 @@ Small files alone decide, before jax is loaded.
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from jaxrl_hw.algos.registry import algorithm_entry
+from jaxrl_hw.checkpointing.files import free_name
 from jaxrl_hw.checkpointing.mirror import locate_run
-from jaxrl_hw.checkpointing.run_dir import MISSING, RunDir, config_differences, is_run_folder
-from jaxrl_hw.config import validation
+from jaxrl_hw.checkpointing.run_dir import RunDir, is_run_folder
+from jaxrl_hw.config import migrations, validation
 from jaxrl_hw.config.curriculum import Stage, format_stage
-from jaxrl_hw.config.fields import settings_of
-from jaxrl_hw.config.saved import lost_settings, read_settings
+from jaxrl_hw.config.fields import MISSING, differences, settings_of
+from jaxrl_hw.config.saved import read_settings
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.loggers.jsonl import read_rows
 from jaxrl_hw.planning.disk_space import mirror_of
-from jaxrl_hw.planning.fitted_size import as_it_fits
+from jaxrl_hw.types import Sizes
 
+SHRUNK_FROM = "shrunk_from"
+"""In a line of sessions.jsonl: the sizes (`size_of`) that were tried before and did not fit."""
 RESUME_WORDS = ("auto", "never", "required")
 _MACHINE = ("num_envs", "physics", "precision")
 """Settings with which another machine may resume a run: the learner continues, but not to the
@@ -72,7 +76,7 @@ def find_start(config: Config, folder: Path, device: str) -> Start:
         elif config.resume not in RESUME_WORDS:
             config = _branch(config)
         return Start(config, 0, folder)
-    config, notes = as_it_fits(_with_own_envs(config, saved), saved, run, device)
+    config, notes = _as_it_fits(_with_own_envs(config, saved), saved, run, device)
     notes += _check_settings(saved, config, run)
     if config.iterations < done:
         raise UserError(
@@ -86,8 +90,7 @@ def find_start(config: Config, folder: Path, device: str) -> Start:
 
 def move_aside(run: RunDir, console: Console) -> None:
     """Rename the folder of a run that is not to be resumed; it must be claimed."""
-    names = (run.path.with_name(f"{run.path.name}.{n}") for n in itertools.count(1))
-    free = next(path for path in names if not path.exists())
+    free = free_name(run.path)
     run.path.rename(free)
     run.lock.abandon()
     (free / run.session_open.name).unlink(missing_ok=True)
@@ -97,7 +100,7 @@ def move_aside(run: RunDir, console: Console) -> None:
 def _check_settings(saved: dict[str, Any], config: Config, run: RunDir) -> tuple[str, ...]:
     """Refuse learning settings that changed; with `override_config` a note about them."""
     changed = _changes(saved, validation.to_dict(config), _may_change(config))
-    changed += [(key, value, MISSING) for key, value in lost_settings(run)]
+    changed += [(key, value, MISSING) for key, value in migrations.lost(run.read_config() or {})]
     if not changed:
         return ()
     if any(key.split(".")[0] in _FORM for key, _, _ in changed):
@@ -166,7 +169,7 @@ def _with_own_envs(config: Config, saved: dict[str, Any]) -> Config:
 
 def _changes(saved: Any, now: Any, may_change: set[str]) -> list[_Change]:
     # a setting that a later version has added was not there to be changed
-    return [c for c in config_differences(saved, now, may_change) if c[1] != MISSING]
+    return [c for c in differences(saved, now, may_change) if c[1] != MISSING]
 
 
 def _another_run(
@@ -186,3 +189,47 @@ def _text(changed: list[_Change]) -> str:
     parts = [f"{key} was {show(key, old)}, now {show(key, new)}" for key, old, new in changed[:6]]
     more = f" and {len(changed) - 6} more" if len(changed) > 6 else ""
     return "; ".join(parts) + more
+
+
+def size_of(config: Config) -> dict[str, int]:
+    """What shrinks where memory runs out; the number of environments must be settled."""
+    entry = algorithm_entry(config.algo)
+    # neither networks nor observations decide the minibatches
+    needs = entry.needs(getattr(config, entry.name), config.net, Sizes(0, 0, 0, False))
+    return {"num_envs": int(config.num_envs), "minibatches": needs.minibatches}
+
+
+def _as_it_fits(
+    config: Config, saved: Mapping[str, Any], run: RunDir, device: str
+) -> tuple[Config, tuple[str, ...]]:
+    """A run's config with the size that fitted in place of one that did not, and a line about it.
+
+    Another device, or this one with `override_config`, tries the size that is asked for.
+
+    Args:
+      config: with a settled number of environments.
+      saved: the settings of the run's last session.
+      run: whose sessions say what did not fit.
+      device: the hardware's name.
+    """
+    sessions = [s for s in run.read_sessions() if s.get("hardware") == device]
+    tried = [size for s in sessions for size in s.get(SHRUNK_FROM, ())]
+    if config.override_config or not tried or size_of(config) not in tried:
+        return config, ()
+    fitted = size_of(validation.from_dict(dict(saved), config, str(run.config_json)))
+    fits = replace(config, num_envs=fitted["num_envs"])
+    entry = algorithm_entry(config.algo)
+    while size_of(fits)["minibatches"] < fitted["minibatches"]:
+        settings = entry.more_minibatches(getattr(fits, entry.name))
+        fits = replace(fits, **{entry.name: settings})
+    if fits == config:
+        return config, ()
+    message = (
+        f"{_size_text(size_of(config))} did not fit in memory: continuing with "
+        f"{_size_text(size_of(fits))} (--override-config tries again)"
+    )
+    return fits, (message,)
+
+
+def _size_text(size: Mapping[str, int]) -> str:
+    return f"{size['num_envs']:,} environments in {size['minibatches']} minibatches"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from jaxrl_hw.checkpointing.files import free_bytes
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import UserError
@@ -41,7 +41,7 @@ class Storage(NamedTuple):
 def storage(config: Config, num_envs: int, folder: Path) -> Storage:
     """The disk that a run in `folder` will need."""
     size = memory_model.checkpoint_bytes(config, num_envs)
-    return Storage(size, _kept(config), _free(folder))
+    return Storage(size, _kept(config), free_bytes(folder))
 
 
 def is_saved(config: Config, iteration: int) -> bool:
@@ -82,11 +82,3 @@ def _kept(config: Config) -> int:
         saved += permanent - goal // math.lcm(every, config.keep_every)
     saved += not is_saved(config, goal)  # the goal's own is always saved
     return permanent + min(saved - permanent, config.keep + 1)  # the latest, and the best
-
-
-def _free(folder: Path) -> int | None:
-    place = next((p for p in (folder, *folder.absolute().parents) if p.exists()), None)
-    try:
-        return None if place is None else shutil.disk_usage(place).free
-    except OSError:
-        return None

@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jaxrl_hw
+from jaxrl_hw.checkpointing.provenance import package_versions
 from jaxrl_hw.config import validation
 from jaxrl_hw.config.resolve import algorithm_needs, robot_spec, task_name
 from jaxrl_hw.config.schema import Config
@@ -43,19 +43,17 @@ MEASURED_AT = (256, 1024)
 """Numbers of environments, about, for which a program is measured. From the first on its memory is
 a line in their number; with fewer, malloc keeps what small arrays took."""
 
-RESIDENT = {"cartpole": 32_000_000, "joystick": 90_000_000}
-"""On a CPU, the program and what stays of compiling it, by task: measured on Linux x86-64 beyond
-the libraries (`profiles.CPU`), with the native engine. Other tasks count as joystick."""
+COMPILING = {"cartpole": (32_000_000, 700_000_000), "joystick": (90_000_000, 910_000_000)}
+"""On a CPU, the program with what stays of compiling it, and a process's peak while it compiles, by
+task: measured on Linux x86-64 with the native engine, the first beyond the libraries
+(`profiles.CPU`). Less where the program comes from the compilation cache. Other tasks count as
+joystick."""
+MJX_COMPILING, MJX_PER_MOTOR = (122_000_000, 880_000_000), (7_200_000, 33_400_000)
+"""The same with MJX: for any robot, and per motor, as its step is compiled body by body. Measured
+with cartpole, Go1 and G1 (1, 12 and 29)."""
 FIRST_ITERATIONS = 32_000_000
 """What the first iterations and checkpoints add to a process that has compiled its program: 25 to
 42 MB with cartpole, Go1 and G1, both engines and 64 to 2,048 environments."""
-COMPILING = {"cartpole": 700_000_000, "joystick": 910_000_000}
-"""A process's peak while it compiles on a CPU, measured likewise. Less where the program comes from
-the compilation cache."""
-MJX_RESIDENT = 122_000_000, 7_200_000
-MJX_COMPILING = 880_000_000, 33_400_000
-"""The same with MJX: for any robot, and per motor, as its step is compiled body by body. Measured
-with cartpole, Go1 and G1 (1, 12 and 29)."""
 POOL_PER_THREAD = 4_000_000
 """One mjData and its arena on each thread of the native engine."""
 MJX_PER_DOF = 2_200
@@ -101,12 +99,18 @@ def footprint(config: Config, hardware: Hardware) -> Footprint:
     low, high = min(known.points, default=0), max(known.points, default=0)
     covers_all_sizes = high >= max(2 * low, MEASURED_AT[1])
     if covers_all_sizes:
-        parts, source = _line(known.points[low], low, known.points[high], high), COMPILED
+        few, source = known.points[low], COMPILED
+        grown = {name: value - few.get(name, value) for name, value in known.points[high].items()}
+        parts = _lines(known.points[high], high, grown, high - low)
     elif high:
-        number = config.num_envs
-        at = number if isinstance(number, int) and number in known.points else high
-        parts = _through(known.points[at], at, parts)
-        source = COMPILED if at == number else f"{COMPILED} for {at:,} environments"
+        at = config.num_envs if config.num_envs in known.points else high
+        items, source = known.points[at], COMPILED
+        if at != config.num_envs:
+            source += f" for {at:,} environments"
+        # the estimate gives the fixed part
+        grows = {name: value for name, value in items.items() if parts[name].per_env > 0}
+        grown = {name: value - parts[name].fixed for name, value in grows.items()}
+        parts = _lines(items, at, grown, at)
     profile = profiles.of(hardware.platform, hardware.name, hardware.memory_total)
     name, reserved, compiling = "driver", profile.reserved, 0
     if hardware.platform == "cpu":
@@ -115,6 +119,17 @@ def footprint(config: Config, hardware: Hardware) -> Footprint:
         compiling = known.compiling or compiling
     parts = {name: MemoryNeed(reserved, 0), **parts}
     return Footprint(parts, source, covers_all_sizes, compiling, known.rates)
+
+
+def _lines(
+    items: Mapping[str, int], at: int, grown: Mapping[str, int], over: int
+) -> dict[str, MemoryNeed]:
+    """Each item as a line through its bytes `at` a number of environments.
+
+    grown: by how many bytes an item grows over so many environments.
+    """
+    slopes = {name: max(0, grown.get(name, 0)) // over for name in items}
+    return {n: MemoryNeed(value - slopes[n] * at, slopes[n]) for n, value in items.items()}
 
 
 def checkpoint_bytes(config: Config, num_envs: int) -> int:
@@ -126,13 +141,11 @@ def checkpoint_bytes(config: Config, num_envs: int) -> int:
 
 def _of_compiling(config: Config) -> tuple[int, int]:
     """What stays of compiling on a CPU, and its peak, bytes."""
-    if config.physics == "mjx":
-        (held, more), (peak, each) = MJX_RESIDENT, MJX_COMPILING
-        motors = len(robot_spec(config).action_scale)
-        return held + more * motors, peak + each * motors
-    task = task_name(config)
-    known = task if task in RESIDENT else "joystick"
-    return RESIDENT[known], COMPILING[known]
+    if config.physics != "mjx":
+        return COMPILING.get(task_name(config), COMPILING["joystick"])
+    (held, peak), (more, each) = MJX_COMPILING, MJX_PER_MOTOR
+    motors = len(robot_spec(config).action_scale)
+    return held + more * motors, peak + each * motors
 
 
 def _state_bytes(config: Config) -> int:
@@ -170,29 +183,6 @@ def estimate(config: Config, hardware: Hardware, needs: Needs) -> dict[str, Memo
     }
 
 
-def _line(
-    few: Mapping[str, int], low: int, many: Mapping[str, int], high: int
-) -> dict[str, MemoryNeed]:
-    """Each item as a line through its bytes with two numbers of environments."""
-    parts = {}
-    for name, value in many.items():
-        per_env = max(0, value - few.get(name, value)) // (high - low)
-        parts[name] = MemoryNeed(value - per_env * high, per_env)
-    return parts
-
-
-def _through(
-    items: Mapping[str, int], at: int, guess: Mapping[str, MemoryNeed]
-) -> dict[str, MemoryNeed]:
-    """Each item as a line through its bytes with one number; the estimate gives the fixed part."""
-    parts = {}
-    for name, value in items.items():
-        fixed, grows = guess[name].fixed, guess[name].per_env > 0
-        per_env = max(0, value - fixed) // at if grows else 0
-        parts[name] = MemoryNeed(value - per_env * at, per_env)
-    return parts
-
-
 def program_key(
     config: Config, hardware: Hardware, package: Path = Path(jaxrl_hw.__file__).parent
 ) -> dict[str, Any]:
@@ -221,7 +211,7 @@ def program_key(
         "model": hashlib.sha256(model).hexdigest(),
         "sources": _source_hash(package),
         "device": hardware.name,
-        "versions": {name: _version(name) for name in _COMPILED_BY},
+        "versions": {n: v for n, v in package_versions().items() if n in _COMPILED_BY},
     }
 
 
@@ -245,10 +235,3 @@ def _source_hash(package: Path) -> str:
         if name.parts[0] not in _ABOVE_TRAINING:
             digest.update(f"{name.as_posix()}\0".encode() + path.read_bytes())
     return digest.hexdigest()
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return ""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrl_hw.checkpointing.atomic import write_bytes
+from jaxrl_hw.checkpointing.files import write_bytes
 from jaxrl_hw.errors import RunError, UserError
 from jaxrl_hw.policies import run_policy, verification
 from jaxrl_hw.policies.io import save_policy

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxrl_hw.checkpointing.atomic import write_bytes
+from jaxrl_hw.checkpointing.files import write_bytes
 from jaxrl_hw.errors import UserError, first_line, suggest
 from jaxrl_hw.policies.portable import FORMAT, PortablePolicy
 from jaxrl_hw.policies.run_policy import ACTIVATIONS

@@ -9,9 +9,8 @@ from typing import NamedTuple
 from jaxrl_hw.config.factory import algorithm_needs
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.hardware.malloc import trim
 from jaxrl_hw.hardware.measurement_cache import store
-from jaxrl_hw.hardware.memory import MemoryWatch
+from jaxrl_hw.hardware.memory import MemoryWatch, trim
 from jaxrl_hw.hardware.sizing import MemoryNeed, granularity_of
 from jaxrl_hw.loggers import formats
 from jaxrl_hw.loggers.console import Console

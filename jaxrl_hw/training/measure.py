@@ -13,8 +13,8 @@ from jaxrl_hw.config.resolve import algorithm_needs
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.hardware.detect import Hardware
-from jaxrl_hw.hardware.malloc import LARGE, trim
 from jaxrl_hw.hardware.measurement_cache import Measurement, store
+from jaxrl_hw.hardware.memory import LARGE, trim
 from jaxrl_hw.hardware.sizing import granularity_of
 from jaxrl_hw.planning import memory_model
 from jaxrl_hw.training.run import environments
@@ -125,7 +125,7 @@ def _leaf_bytes(leaf: Any) -> int:
 def _kept_by_malloc(batch: Any) -> int:
     """What malloc keeps of the last iteration's batch on a CPU, bytes.
 
-    Freed arrays under `malloc.LARGE` are used again only by the thread that made them; another
+    Freed arrays under `memory.LARGE` are used again only by the thread that made them; another
     thread may make the next batch.
     """
     if jax.default_backend() != "cpu":

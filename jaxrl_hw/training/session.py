@@ -19,8 +19,8 @@ from jaxrl_hw.loggers import formats
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.loggers.jsonl import MetricsLog
 from jaxrl_hw.loggers.tensorboard import TensorBoardLog
+from jaxrl_hw.planning.continuation import SHRUNK_FROM
 from jaxrl_hw.planning.disk_space import is_saved
-from jaxrl_hw.planning.fitted_size import SHRUNK_FROM
 from jaxrl_hw.training.build import Build, Built, remember_session
 from jaxrl_hw.training.metrics import Meter, Row, past_early_stop, refuse_nonfinite
 from jaxrl_hw.training.oom import is_out_of_memory
@@ -58,7 +58,7 @@ class Session:
     """Iterations on one compiled train step, from a state on.
 
     compile_s: seconds that building took.
-    too_large: sizes that did not fit in memory before (`fitted_size.size_of`).
+    too_large: sizes that did not fit in memory before (`continuation.size_of`).
     rescued_stage: curriculum stage of the state's last iteration where the state was rescued from
         a session that ran out of memory, and is saved before anything else; else None.
     """

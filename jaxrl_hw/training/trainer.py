@@ -12,9 +12,9 @@ from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.checkpointing.store import CheckpointStore
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import parse_duration
-from jaxrl_hw.hardware import malloc, xla
+from jaxrl_hw.hardware import xla
 from jaxrl_hw.hardware.detect import refine
-from jaxrl_hw.hardware.memory import MemoryWatch
+from jaxrl_hw.hardware.memory import MemoryWatch, map_large
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.loggers.jsonl import MetricsLog
 from jaxrl_hw.planning.continuation import move_aside
@@ -120,7 +120,7 @@ def _load_jax(config: Config, plan: Plan, console: Console) -> Plan:
         import jaxrl_hw.training.phases  # noqa: F401 - seconds: jax, MuJoCo, flax, optax
     xla.apply_pending()
     if plan.hardware.platform == "cpu":
-        malloc.map_large()
+        map_large()
         return plan
     refined = make_plan(config, refine(plan.hardware))
     if refined.config != plan.config:

@@ -26,8 +26,6 @@ from jaxrl_hw.types import (
     Symmetry,
 )
 
-pytestmark = pytest.mark.usefixtures("quick_compile")
-
 T, N, OBS, ACTIONS = 4, 16, 4, 2
 NET = NetConfig(policy=(16,), value=(16,), activation="tanh", init_std=0.5)
 ONE_PASS = {"unroll": T, "epochs": 1, "minibatches": 1, "lr_schedule": "fixed", "symmetry": "none"}

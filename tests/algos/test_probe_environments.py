@@ -25,8 +25,6 @@ from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.training.train_step import init_train_state, make_train_step
 from jaxrl_hw.types import Algorithm, EnvSpec, Observation, TrainState
 
-pytestmark = pytest.mark.usefixtures("quick_compile")
-
 N = 64
 NET = NetConfig(policy=(16,), value=(16,), activation="tanh", init_std=0.5)
 SETTINGS = {

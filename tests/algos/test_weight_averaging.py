@@ -25,8 +25,6 @@ from jaxrl_hw.training.run import make_policy
 from jaxrl_hw.training.train_step import init_train_state
 from jaxrl_hw.types import Batch, EnvSpec, Observation
 
-pytestmark = pytest.mark.usefixtures("quick_compile")
-
 
 class Weights(NamedTuple):
     policy: Any

@@ -30,7 +30,6 @@ def bench() -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(BENCHMARKS))
         patch.setenv("JAX_PLATFORMS", "cpu")
-        patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # of the processes that it starts
         path = BENCHMARKS / "iterations_vs_memory.py"
         spec = importlib.util.spec_from_file_location("iterations_vs_memory", path)
         assert spec is not None

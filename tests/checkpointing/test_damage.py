@@ -17,7 +17,7 @@ from jaxrl_hw.checkpointing.checkpoint import Checkpoints
 from jaxrl_hw.checkpointing.leaves import to_arrays
 from jaxrl_hw.train import main
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compile")]
+pytestmark = pytest.mark.slow
 
 Damage = Callable[[bytes], bytes | None]
 

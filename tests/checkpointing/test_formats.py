@@ -19,8 +19,6 @@ from jaxrl_hw.checkpointing.restore import read_checkpoint, restore_from
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.train import main
 
-pytestmark = pytest.mark.usefixtures("quick_compile")
-
 GOLDEN = Path(__file__).parents[1] / "golden"
 FORMATS = range(1, description.FORMAT + 1)
 

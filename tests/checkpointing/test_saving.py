@@ -28,7 +28,7 @@ class SlowDisk:
         self.began.set()
         assert self.go_on.wait(120)
         orbax_io.write(folder, *arguments)
-        self.written.append(folder.name)
+        self.written.append(folder.stem)
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import jax
@@ -21,16 +20,6 @@ SMALL = [
 ENGINES = ("native", "mjx")
 
 pytestmark = pytest.mark.slow  # every test trains
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled_once(quick_compile: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One compilation cache for all processes of this file, none of it in the user's."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.mktemp("xla")))
-        patch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
-        patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-        yield
 
 
 @pytest.fixture(scope="module")

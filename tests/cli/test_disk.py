@@ -23,8 +23,6 @@ from jaxrl_hw.checkpointing.checkpoint import Checkpoints
 from jaxrl_hw.config.validation import to_dict
 from jaxrl_hw.planning.disk_space import storage
 
-pytestmark = pytest.mark.usefixtures("quick_compile")
-
 
 def trained(tree: Any) -> Any:
     """The same tree with bits as after training: at the start many are zero."""

@@ -33,7 +33,7 @@ SMALL = [
     *("--cartpole.episode-s", "1"),
 ]
 
-pytestmark = [pytest.mark.usefixtures("quick_compile"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -104,7 +104,7 @@ def test_under_a_limit_the_run_takes_what_fits_and_uses_about_what_was_expected(
     assert not (tmp_path / "refused").exists()
 
 
-def test_what_a_process_holds_besides_is_counted(tmp_path: Path, quick_compile: None) -> None:
+def test_what_a_process_holds_besides_is_counted(tmp_path: Path) -> None:
     expected = []
     for name, count in (("without", 1), ("with", 60_000_000)):
         held = np.ones(count)  # 480 MB that are not the run's
@@ -142,7 +142,6 @@ def test_the_compiler_s_count_is_believed_before_anything_is_allocated(
     train_process: Train,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    quick_compile: None,
 ) -> None:
     """Stored figures that are far too low let auto choose far too many environments."""
     heavy = [*SMALL, "--net.policy", "512", "512", "--max-envs", "8000"]
@@ -172,7 +171,6 @@ def test_a_run_near_its_limit_warns_once(
     limit_mb: Callable[[float], int],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    quick_compile: None,
 ) -> None:
     limit = 1_000_000 * limit_mb(1.5)
     held = np.ones(limit // 8)  # the whole limit, and the run did not plan with it

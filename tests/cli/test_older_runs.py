@@ -19,8 +19,6 @@ from jaxrl_hw.policies.io import load_policy, save_policy
 from jaxrl_hw.policies.sources import config_of
 from jaxrl_hw.train import main
 
-pytestmark = pytest.mark.usefixtures("quick_compile")
-
 GOLDEN = Path(__file__).parents[1] / "golden/format-2"
 
 

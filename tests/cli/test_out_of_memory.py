@@ -24,7 +24,7 @@ SMALL = [
 ]
 NO_ROOM = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate {} bytes."
 
-pytestmark = [pytest.mark.usefixtures("quick_compile"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 class Faulty:

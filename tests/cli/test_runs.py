@@ -45,7 +45,6 @@ def show(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def trained(
-    quick_compile: None,
     train_run: Callable[..., Run],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Trained]:

@@ -7,13 +7,11 @@ import io
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
 import pytest
-from jax.experimental.compilation_cache import compilation_cache
 
 from jaxrl_hw import RunError, fit, load_run
 from jaxrl_hw.cli.flags import parse
@@ -28,24 +26,6 @@ SMALL = [
 ]
 pytestmark = pytest.mark.slow  # every test trains
 BY_THE_CLOCK = {"wall_s", "iterations_per_min", "env_steps_per_s", "memory_bytes"}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled_once(quick_compile: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One compilation cache for the runs of this file, none of it in the user's."""
-    settings = {
-        "jax_compilation_cache_dir": str(tmp_path_factory.mktemp("xla")),
-        "jax_persistent_cache_min_compile_time_secs": 0.0,
-        "jax_persistent_cache_min_entry_size_bytes": 0,
-    }
-    before = {name: getattr(jax.config, name) for name in settings}
-    for name, value in settings.items():
-        jax.config.update(name, value)
-    compilation_cache.reset_cache()
-    yield
-    for name, value in before.items():
-        jax.config.update(name, value)
-    compilation_cache.reset_cache()
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
@@ -68,7 +48,7 @@ def train(folder: Path, iterations: int, *more: str) -> int:
 
 
 @pytest.fixture(scope="module")
-def whole(compiled_once: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of 9 iterations in one go."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     assert train(folder, 9) == 0

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,16 +31,6 @@ BY_THE_CLOCK = {"wall_s", "iterations_per_min", "env_steps_per_s", "memory_bytes
 
 
 pytestmark = pytest.mark.slow  # every test trains
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled_once(quick_compile: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One compilation cache for all processes of this file, none of it in the user's."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.mktemp("xla")))
-        patch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
-        patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # compiled sooner, run slower
-        yield
 
 
 def start(*argv: str | Path) -> subprocess.Popen[str]:

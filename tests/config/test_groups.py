@@ -11,7 +11,7 @@ import pytest
 from jaxrl_hw import Config, preset_config, register_robot, register_task
 from jaxrl_hw.cli.flags import parse
 from jaxrl_hw.config.fields import with_values
-from jaxrl_hw.config.groups import config_class
+from jaxrl_hw.config.presets import config_class
 from jaxrl_hw.config.resolve import robot_spec, stage_settings, task_settings
 from jaxrl_hw.config.saved import config_from
 from jaxrl_hw.config.validation import check, to_dict

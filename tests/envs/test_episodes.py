@@ -19,8 +19,6 @@ from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.training.rollout import collect, init_rollout
 from jaxrl_hw.types import Algorithm, Learner, Needs, Observation
 
-pytestmark = pytest.mark.usefixtures("quick_compile")
-
 N = 4
 KEY = jax.random.key(11)
 

@@ -22,8 +22,6 @@ from jaxrl_hw.envs.tasks.api import Outcome, Task
 from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
 from jaxrl_hw.envs.tasks.joystick.task import JoystickState
 
-pytestmark = pytest.mark.usefixtures("quick_compile")
-
 LEGGED = ("g1_12dof", "g1", "go1")
 CALM = JoystickConfig(noise=0.0, randomize=False, push_speed=0.0)
 Q0 = np.array([-0.1, 0, 0, 0.3, -0.2, 0] * 2)

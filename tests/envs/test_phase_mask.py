@@ -23,8 +23,6 @@ from jaxrl_hw.training.rollout import collect
 from jaxrl_hw.training.run import make_policy
 from jaxrl_hw.training.train_step import add_steps, init_train_state
 
-pytestmark = pytest.mark.usefixtures("quick_compile")
-
 SIZE, FASTEST = 0.25, 0.4
 PUSHES = np.array(
     [[0.0, 0.0], [0.15, 0.0], [0.0, -0.15], [0.8, 0.0], [-0.8, 0.0], [0.0, 0.8], [0.0, -0.8]]

@@ -16,7 +16,7 @@ from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig, JoystickReward
 from jaxrl_hw.envs.vector import make_vector_env
 from jaxrl_hw.types import MILLION
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compile")]
+pytestmark = pytest.mark.slow
 
 N, TURN, END, FINISH = 32, 5, 9, 4_294_967_296 + 12
 """Robots, and env steps at which stages begin; the last is past 32 bits."""

@@ -18,7 +18,7 @@ from jaxrl_hw.errors import RunError
 from jaxrl_hw.evaluation import opengl
 from jaxrl_hw.policies.io import load_policy
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compile")]
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 ROBOT = ["--robot", "examples.own_robot"]

@@ -158,7 +158,7 @@ class FakeNvml:
         raise self.NVMLError("not supported")
 
     def nvmlDeviceGetName(self, handle):
-        return b"Tesla T4" if handle == "card" else "Tesla T4 MIG 1g.5gb"
+        return "Tesla T4" if handle == "card" else "Tesla T4 MIG 1g.5gb"
 
     def nvmlDeviceGetUUID(self, handle):
         return "GPU-aaaa"

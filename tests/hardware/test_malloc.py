@@ -9,13 +9,12 @@ import sys
 
 import pytest
 
-from jaxrl_hw.hardware.malloc import map_large
+from jaxrl_hw.hardware.memory import map_large
 
 LEFT_BEHIND = """
 import sys
 import numpy as np
-from jaxrl_hw.hardware.malloc import map_large
-from jaxrl_hw.hardware.memory import MemoryWatch
+from jaxrl_hw.hardware.memory import MemoryWatch, map_large
 
 if sys.argv[1] == "mapped":
     assert map_large()

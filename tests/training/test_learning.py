@@ -16,6 +16,7 @@ is upright from the start would get 500."""
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("fully_optimized")
 @pytest.mark.parametrize("seed", [0])
 def test_cartpole_reaches_nine_tenths_of_its_best_return(seed: int) -> None:
     config = replace(preset_config("cartpole"), physics="native", num_envs=256, seed=seed)

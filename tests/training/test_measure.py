@@ -31,7 +31,7 @@ def test_the_temporaries_of_one_half_are_gone_when_the_other_runs(
 
 @pytest.mark.slow
 def test_a_build_that_finds_another_program_discards_what_was_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_compile: None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAXRL_HW_CACHE", str(tmp_path))
     base = preset_config("cartpole")

@@ -28,7 +28,7 @@ from jaxrl_hw.training.train_step import (
 )
 from jaxrl_hw.types import Algorithm, TrainState
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compile")]
+pytestmark = pytest.mark.slow
 
 SMALL = Config(
     robot="cartpole",

@@ -7,13 +7,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from jaxrl_hw.cli.doctor.results import FAIL, PASS, WARN, CheckResult, Context
+from jaxrl_hw.cli.doctor.results import FAIL, WARN, CheckResult, Context
 from jaxrl_hw.cli.doctor.run_in_subprocess import CallError, one_line, run_in_subprocess
 from jaxrl_hw.hardware import nvidia, xla
 from jaxrl_hw.hardware.detect import Hardware, detect, refine
 from jaxrl_hw.hardware.memory import MemoryWatch
-
-_CHECK = "devices"
 
 
 def check(context: Context) -> Iterator[CheckResult]:
@@ -28,7 +26,7 @@ def check(context: Context) -> Iterator[CheckResult]:
         context.error = " ".join([seen["error"], *seen["notes"]])
         blamed = [name for name in sorted(os.environ) if context.blames(name)]
         advice = f"unset {' '.join(blamed)}" if blamed else 'see "version" and "environment"'
-        yield CheckResult(_CHECK, "", FAIL, f"JAX opens none: {seen['error']}", advice)
+        yield CheckResult("", f"JAX opens none: {seen['error']}", advice, status=FAIL)
         yield from notes
         return
     context.opened = seen
@@ -37,13 +35,13 @@ def check(context: Context) -> Iterator[CheckResult]:
     if seen["platform"] == "cpu":
         cores = seen["cores"]
         counted = f"{seen['name']}, {cores} core{'' if cores == 1 else 's'}"
-    yield CheckResult(_CHECK, "", PASS, f"{seen['platform']}: {counted}", figures=seen)
+    yield CheckResult("", f"{seen['platform']}: {counted}", figures=seen)
     yield from notes
     if seen["hidden"] and not notes:
         card, variable = seen["hidden"][0], _hiding_variable()
         card = card if card.upper().startswith("NVIDIA") else f"NVIDIA {card}"
         advice = f"unset {variable.partition('=')[0]} to train on it"
-        yield CheckResult(_CHECK, "", WARN, f"{variable} hides an {card}", advice)
+        yield CheckResult("", f"{variable} hides an {card}", advice)
 
 
 def configure(platform: str) -> list[xla.Setting]:
@@ -113,4 +111,4 @@ def _hiding_variable() -> str:
 
 def _note(text: str) -> CheckResult:
     what, install, advice = text.partition(": pip install ")
-    return CheckResult(_CHECK, "", WARN, what, f"{install}{advice}".removeprefix(": "))
+    return CheckResult("", what, f"{install}{advice}".removeprefix(": "), status=WARN)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jaxrl_hw.cli.doctor.results import PASS, WARN, CheckResult, Context
+from jaxrl_hw.cli.doctor.results import CheckResult, Context
 from jaxrl_hw.cli.doctor.run_in_subprocess import run_in_subprocess
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.loggers import formats
@@ -20,7 +20,6 @@ SLOW = 5e6
 """Bytes per second. A checkpoint has some 5 MB: below this, saving it takes more than a second."""
 LITTLE = 1e9
 """Bytes free. With less, the checkpoints of a long run may not fit."""
-_CHECK = "run folder"
 _BLOCK, _BLOCKS = 1 << 20, 16
 
 
@@ -30,14 +29,12 @@ def check(context: Context) -> Iterator[CheckResult]:
     seen = run_in_subprocess(write, str(folder), timeout_s=60)
     rate = seen["bytes"] / seen["seconds"]
     text = f"{formats.size(rate)}/s written and flushed to disk in {folder}"
-    slow = rate < SLOW
-    advice = "use a local disk, with --mirror to keep a copy on this one" if slow else ""
-    yield CheckResult(_CHECK, "speed", WARN if slow else PASS, text, advice, seen)
+    advice = "use a local disk, with --mirror to keep a copy on this one"
+    yield CheckResult("speed", text, advice if rate < SLOW else "", seen)
     text = f"{formats.size(seen['free'])} free of {formats.size(seen['total'])}"
-    little = seen["free"] < LITTLE
-    advice = "make room, or name another folder with --run-dir" if little else ""
+    advice = "make room, or name another folder with --run-dir"
     figures = {"free": seen["free"], "total": seen["total"]}
-    yield CheckResult(_CHECK, "room", WARN if little else PASS, text, advice, figures)
+    yield CheckResult("room", text, advice if seen["free"] < LITTLE else "", figures)
 
 
 def write(path: str) -> dict[str, Any]:

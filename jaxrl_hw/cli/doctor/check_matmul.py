@@ -19,7 +19,6 @@ from jaxrl_hw.loggers import formats
 EXACT, COARSE, WRONG = 1e-5, 1e-3, 2e-2
 """Bounds of the relative error: float32 (measured 3e-7) is below the first, TF32 (3e-4) below the
 second, bfloat16 (2e-3) below the third."""
-_CHECK = "matmul"
 _SIDE_CPU, _SIDE_DEVICE = 1024, 4096
 _ROWS = 64
 """Rows of the product that are compared; NumPy would take seconds for all of a large one."""
@@ -63,17 +62,17 @@ def judge(precision: str, seen: dict[str, float], side: int) -> CheckResult:
     error, gflops = seen["error"], seen["gflops"]
     text = f"{formats.figure(gflops)} GFLOP/s, relative error {error:.1e} against NumPy"
     figures = {"side": side, **seen}
-    status, advice = PASS, ""
     kind = "TF32" if error < COARSE else "bfloat16"
+    advice = ""
     if not error < WRONG:  # NaN is wrong too
         text = f"{text}: it is wrong"
-        status, advice = FAIL, "update the driver and jax; do not trust this device before"
+        advice = "update the driver and jax; do not trust this device before"
     elif error >= EXACT and precision == "highest":
         text = f"{text}: rounded like {kind} although the highest precision is asked for"
-        status, advice = FAIL, "update jax and the driver; physics needs more exact numbers"
+        advice = "update jax and the driver; physics needs more exact numbers"
     elif error >= EXACT:
         text = f"{text}: rounded like {kind}, for networks only; physics uses the highest precision"
-    return CheckResult(_CHECK, precision, status, text, advice, figures)
+    return CheckResult(precision, text, advice, figures, FAIL if advice else PASS)
 
 
 def _timed(multiply: Any, a: Any, b: Any, expected: Any) -> dict[str, float]:

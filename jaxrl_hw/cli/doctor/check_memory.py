@@ -14,7 +14,6 @@ from jaxrl_hw.loggers import formats
 
 LITTLE = 1_500_000_000
 """Bytes of main memory. Training a G1 on two cores takes 1 GB."""
-_CHECK = "memory"
 _NVML_ADVICE = "put the driver's libnvidia-ml.so.1 where the system looks for libraries"
 _SMI_ADVICE = "restart the machine, or reinstall the NVIDIA driver"
 
@@ -57,17 +56,14 @@ def device_row(opened: dict[str, Any] | None) -> CheckResult:
     """What JAX's own pool on device 0 says; None where no device is open."""
     item = "memory_stats"
     if opened is None:
-        text = "not available: JAX opens no device"
-        return CheckResult(_CHECK, item, WARN, text, 'see "devices"')
+        return CheckResult(item, "not available: JAX opens no device", 'see "devices"')
     stats = opened["memory_stats"]
     if stats and stats.get("bytes_limit"):
-        used, limit = formats.size(stats.get("bytes_in_use", 0)), formats.size(stats["bytes_limit"])
-        return CheckResult(_CHECK, item, PASS, f"{used} in use of {limit}", figures=stats)
+        return _amount(item, stats, stats.get("bytes_in_use", 0), "in use", stats["bytes_limit"])
     if opened["platform"] == "cpu":
-        text = "not available: a cpu has none; main memory counts"
-        return CheckResult(_CHECK, item, PASS, text)
+        return CheckResult(item, "not available: a cpu has none; main memory counts")
     text = "not available: the device has none; the driver's figure counts"
-    return CheckResult(_CHECK, item, WARN, text, "set --num-envs to a number if auto is far off")
+    return CheckResult(item, text, "set --num-envs to a number if auto is far off")
 
 
 def driver_row(item: str, seen: dict[str, Any], advice: str) -> CheckResult:
@@ -78,11 +74,10 @@ def driver_row(item: str, seen: dict[str, Any], advice: str) -> CheckResult:
     if seen["gpus"]:
         unknown = any(gpu["memory_free"] is None for gpu in seen["gpus"])
         text = "; ".join(map(_gpu_text, seen["gpus"]))
-        return CheckResult(_CHECK, item, WARN if unknown else PASS, text, figures=seen)
+        return CheckResult(item, text, figures=seen, status=WARN if unknown else PASS)
     why = "it lists no GPU" if seen["there"] else "the program is not installed"
     why = "; ".join(seen["notes"]) or why
-    text = f"not available: {why.removesuffix(': ignored')}"
-    return CheckResult(_CHECK, item, WARN if advice else PASS, text, advice, seen)
+    return CheckResult(item, f"not available: {why.removesuffix(': ignored')}", advice, seen)
 
 
 def main_rows(seen: dict[str, Any]) -> Iterator[CheckResult]:
@@ -90,20 +85,15 @@ def main_rows(seen: dict[str, Any]) -> Iterator[CheckResult]:
     main, limit = seen.get("psutil"), seen.get("cgroup")
     if main is None:
         text = f"not available: {'; '.join(seen['notes'])}"
-        yield CheckResult(_CHECK, "psutil", WARN, text, "pip install psutil")
+        yield CheckResult("psutil", text, "pip install psutil")
     else:
-        free, total = formats.size(main["available"]), formats.size(main["total"])
-        little = main["available"] < LITTLE
-        advice = "close other programs" if little else ""
-        status, text = WARN if little else PASS, f"{free} available of {total}"
-        yield CheckResult(_CHECK, "psutil", status, text, advice, main)
+        free, advice = main["available"], "close other programs"
+        yield _amount("psutil", main, free, "available", main["total"], advice)
     if limit is None:
-        yield CheckResult(_CHECK, "cgroup", PASS, "no limit on this process")
+        yield CheckResult("cgroup", "no limit on this process")
     else:
-        text = f"{formats.size(limit['free'])} free of a limit of {formats.size(limit['limit'])}"
-        little = limit["free"] < LITTLE
-        advice = "give the container more memory" if little else ""
-        yield CheckResult(_CHECK, "cgroup", WARN if little else PASS, text, advice, limit)
+        free, advice = limit["free"], "give the container more memory"
+        yield _amount("cgroup", limit, free, "free of a limit", limit["limit"], advice)
 
 
 def resident_row(opened: dict[str, Any] | None) -> CheckResult:
@@ -111,10 +101,17 @@ def resident_row(opened: dict[str, Any] | None) -> CheckResult:
     in_use = None if opened is None else opened["resident_bytes"]
     if opened is None or in_use is None:
         text = "not available: no process with JAX in it could be read"
-        return CheckResult(_CHECK, "process", WARN, text)
+        return CheckResult("process", text, status=WARN)
     figures = {"resident": in_use, "peak": opened["resident_peak_bytes"]}
-    text = f"{formats.size(in_use)} resident with JAX loaded"
-    return CheckResult(_CHECK, "process", PASS, text, figures=figures)
+    return CheckResult("process", f"{formats.size(in_use)} resident with JAX loaded", "", figures)
+
+
+def _amount(
+    item: str, figures: dict[str, Any], part: int, name: str, whole: int, advice: str = ""
+) -> CheckResult:
+    """`part` of `whole` bytes; the advice counts where the part is little."""
+    text = f"{formats.size(part)} {name} of {formats.size(whole)}"
+    return CheckResult(item, text, advice if part < LITTLE else "", figures)
 
 
 def _ask(question: Callable[[], dict[str, Any]]) -> dict[str, Any]:

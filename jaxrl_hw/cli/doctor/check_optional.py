@@ -6,10 +6,11 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Iterator
+from itertools import starmap
 from typing import Any
 
 from jaxrl_hw.cli.doctor.check_versions import installed
-from jaxrl_hw.cli.doctor.results import FAIL, PASS, WARN, CheckResult, Context
+from jaxrl_hw.cli.doctor.results import FAIL, CheckResult, Context
 from jaxrl_hw.cli.doctor.run_in_subprocess import CallError, run_in_subprocess
 from jaxrl_hw.evaluation.opengl import PACKAGES, choose_backend
 
@@ -28,10 +29,9 @@ def check_rendering(context: Context) -> Iterator[CheckResult]:
         yield judge_picture(run_in_subprocess(draw, timeout_s=45))
     except CallError as error:
         why = str(error).partition("; on Debian")[0]
-        unset = "unset MUJOCO_GL"
-        advice = f"{unset}, or {PACKAGES}" if os.environ.get("MUJOCO_GL") else PACKAGES
-        advice = unset if why.startswith("unknown MUJOCO_GL") else advice
-        yield CheckResult("rendering", "", WARN, f"no films: {why}", advice)
+        advice = f"unset MUJOCO_GL, or {PACKAGES}" if os.environ.get("MUJOCO_GL") else PACKAGES
+        advice = "unset MUJOCO_GL" if why.startswith("unknown MUJOCO_GL") else advice
+        yield CheckResult("", f"no films: {why}", advice)
 
 
 def judge_picture(seen: dict[str, Any]) -> CheckResult:
@@ -39,9 +39,9 @@ def judge_picture(seen: dict[str, Any]) -> CheckResult:
     width, height = seen["size"]
     text = f"{width} x {height} pixels with {seen['backend'].upper()}, {seen['colours']} colours"
     if seen["colours"] > 1:
-        return CheckResult("rendering", "", PASS, text, figures=seen)
+        return CheckResult("", text, figures=seen)
     advice = "try another: MUJOCO_GL=egl or MUJOCO_GL=osmesa"
-    return CheckResult("rendering", "", FAIL, f"{text}: films would be empty", advice, seen)
+    return CheckResult("", f"{text}: films would be empty", advice, seen, FAIL)
 
 
 def draw() -> dict[str, Any]:
@@ -61,8 +61,7 @@ def draw() -> dict[str, Any]:
 
 def check_loggers(context: Context) -> Iterator[CheckResult]:
     """A row for each package behind a run's curves; none ever fails."""
-    for item, module, absent in _LOGGERS:
-        yield _logger_row(item, module, absent)
+    return starmap(_logger_row, _LOGGERS)
 
 
 def is_importable(module: str) -> bool:
@@ -79,15 +78,15 @@ def is_importable(module: str) -> bool:
 def _logger_row(item: str, module: str, absent: str) -> CheckResult:
     package = module.partition(".")[0]
     figures = {"package": package, "version": installed(package)}
-    status, advice = PASS, ""
+    advice = ""
     try:
         if run_in_subprocess(is_importable, module, timeout_s=30):
             text = " ".join(filter(None, (package, figures["version"], "can be imported")))
         else:
             text = f"{package} is not installed: {absent}"
             if package == "tensorboardX":  # a dependency
-                status, advice = WARN, f"pip install {package}"
+                advice = f"pip install {package}"
     except CallError as error:
         text = f"{package} cannot be imported: {error}"
-        status, advice = WARN, f"pip install --force-reinstall {package}"
-    return CheckResult("curves", item, status, text, advice, figures)
+        advice = f"pip install --force-reinstall {package}"
+    return CheckResult(item, text, advice, figures)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from jaxrl_hw.cli.doctor.check_devices import open_jax
-from jaxrl_hw.cli.doctor.results import FAIL, PASS, CheckResult, Context
+from jaxrl_hw.cli.doctor.results import FAIL, CheckResult, Context
 from jaxrl_hw.cli.doctor.run_in_subprocess import run_in_subprocess
 from jaxrl_hw.loggers import formats
 
@@ -20,8 +21,12 @@ _ENVS = 8
 
 def check(engine: str, context: Context) -> Iterator[CheckResult]:
     """The row of an engine, "native" or "mjx"."""
-    arguments, environ = (engine, context.platform), context.environ
-    yield judge(engine, run_in_subprocess(measure, *arguments, timeout_s=120, environ=environ))
+    environ = context.environ
+    seen = run_in_subprocess(measure, engine, context.platform, timeout_s=120, environ=environ)
+    yield judge(engine, seen)
+
+
+native, mjx = partial(check, "native"), partial(check, "mjx")
 
 
 def judge(engine: str, seen: dict[str, Any]) -> CheckResult:
@@ -31,10 +36,10 @@ def judge(engine: str, seen: dict[str, Any]) -> CheckResult:
         f"control steps; the first took {formats.duration(seen['first_s'])}, with compilation"
     )
     if seen["difference"] < TOLERANCE[engine]:
-        return CheckResult("physics", engine, PASS, text, figures=seen)
+        return CheckResult(engine, text, figures=seen)
     text = f"{text}: more than {TOLERANCE[engine]:.0e}"
     advice = "install the tested versions of mujoco, mujoco-mjx and jax"
-    return CheckResult("physics", engine, FAIL, text, advice, seen)
+    return CheckResult(engine, text, advice, seen, FAIL)
 
 
 def measure(engine: str, platform: str) -> dict[str, Any]:

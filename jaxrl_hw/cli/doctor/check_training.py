@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from jaxrl_hw.cli.doctor.results import FAIL, PASS, CheckResult, Context
+from jaxrl_hw.cli.doctor.results import FAIL, CheckResult, Context
 from jaxrl_hw.cli.doctor.run_in_subprocess import run_in_subprocess
 from jaxrl_hw.loggers import formats
 
@@ -33,10 +33,10 @@ def judge(seen: dict[str, Any]) -> CheckResult:
         f"steps/s, {seen['physics']} physics, {formats.size(seen['memory_bytes'])}"
     )
     if seen["iteration"] == ITERATIONS and seen["finite"]:
-        return CheckResult("training", "", PASS, text, figures=seen)
+        return CheckResult("", text, figures=seen)
     what = "a loss is not finite" if seen["iteration"] == ITERATIONS else "it stopped early"
     advice = "see what the other rows say, then train a cartpole by hand"
-    return CheckResult("training", "", FAIL, f"{text}: {what}", advice, seen)
+    return CheckResult("", f"{text}: {what}", advice, seen, FAIL)
 
 
 def train(folder: str) -> dict[str, Any]:

@@ -17,12 +17,11 @@ from typing import Any
 
 from jaxrl_hw.cli.doctor import check_devices
 from jaxrl_hw.cli.doctor.check_versions import PLUGINS, installed
-from jaxrl_hw.cli.doctor.results import FAIL, PASS, WARN, CheckResult, Context
+from jaxrl_hw.cli.doctor.results import FAIL, CheckResult, Context
 from jaxrl_hw.cli.doctor.run_in_subprocess import run_in_subprocess
 from jaxrl_hw.evaluation.opengl import LIBRARIES, PACKAGES
 from jaxrl_hw.loggers import formats
 
-_CHECK = "environment"
 _CACHE = "JAX_COMPILATION_CACHE_DIR"
 _RELEVANT = re.compile(
     "JAX_|XLA_|JAXRL_HW_|MUJOCO_GL|PYOPENGL_PLATFORM|TF_CPP_MIN_LOG_LEVEL|LIBTPU_INIT_ARGS|"
@@ -82,8 +81,7 @@ def check(context: Context) -> Iterator[CheckResult]:
     for name, value, origin in settings:
         if origin != "user":
             figures = {"name": name, "value": value, "origin": "jaxrl_hw"}
-            text = f"{name}={_home(value)}"
-            yield CheckResult(_CHECK, "set by jaxrl_hw", PASS, text, figures=figures)
+            yield CheckResult("set by jaxrl_hw", f"{name}={_home(value)}", figures=figures)
     folder = next((value for name, value, _ in settings if name == _CACHE), "")
     if folder and "://" not in folder:  # JAX accepts addresses of cloud storage too
         yield _cache_row(folder, run_in_subprocess(inspect_cache, folder, timeout_s=20))
@@ -96,14 +94,11 @@ def judge(name: str, environ: Mapping[str, str], blamed: bool = False) -> CheckR
     """
     value = environ[name]
     figures = {"name": name, "value": value, "origin": "user"}
-    status, why = PASS, ""
-    if blamed:
-        status, why = FAIL, "JAX does not start with it"
-    elif why := _harm(name, environ) or _missing_library(name, value):
-        status = WARN
+    harm = _harm(name, environ) or _missing_library(name, value)
+    why = "JAX does not start with it" if blamed else harm
     text = f"{name}={value}: {why}" if why else f"{name}={_home(value)}"
     advice = f"unset {name}" if why else ""
-    return CheckResult(_CHECK, "set by you", status, text, advice, figures)
+    return CheckResult("set by you", text, advice, figures, FAIL if blamed else "")
 
 
 def _harm(name: str, environ: Mapping[str, str]) -> str:
@@ -153,14 +148,13 @@ def _sizes(folder: Path) -> Iterator[int]:
 
 
 def _cache_row(folder: str, seen: dict[str, Any]) -> CheckResult:
-    figures, item = {"folder": folder, **seen}, "compilation cache"
+    files = f"{seen['files']} files, {formats.size(seen['bytes'])}" if seen["files"] else "empty"
+    text, advice = f"{_home(folder)}: writable, {files}", ""
     if seen["problem"]:
         place = _home(seen["place"])
         text = f"{place} cannot be written ({seen['problem']}): every start compiles again"
         advice = f"set {_CACHE} to a folder of yours"
-        return CheckResult(_CHECK, item, WARN, text, advice, figures)
-    files = f"{seen['files']} files, {formats.size(seen['bytes'])}" if seen["files"] else "empty"
-    return CheckResult(_CHECK, item, PASS, f"{_home(folder)}: writable, {files}", figures=figures)
+    return CheckResult("compilation cache", text, advice, {"folder": folder, **seen})
 
 
 def _is_relevant(name: str, value: str) -> bool:

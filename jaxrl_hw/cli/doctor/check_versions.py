@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import jaxrl_hw
-from jaxrl_hw.cli.doctor.results import FAIL, PASS, WARN, CheckResult, Context
+from jaxrl_hw.cli.doctor.results import FAIL, CheckResult, Context
 
 if TYPE_CHECKING:  # an installation that lacks packaging gets a row, not an ImportError
     from packaging.specifiers import SpecifierSet
@@ -24,8 +24,6 @@ PLUGINS = ("jax-cuda12-plugin", "jax-cuda12-pjrt", "jax-cuda13-plugin", "jax-cud
 
 _ALSO_TESTED = {"jax": "0.11", "jaxlib": "0.11", "mujoco": "3.17", "mujoco-mjx": "4.0"}
 """Releases that were tested besides those of constraints.txt."""
-
-_CHECK = "version"
 
 
 class Package(NamedTuple):
@@ -45,16 +43,15 @@ def check(context: Context) -> Iterator[CheckResult]:
     text = f"{jaxrl_hw.__version__}, in {here}"
     if installed("jaxrl_hw") is None:
         text = f"{text}, but not installed: which versions it supports is unknown"
-        yield CheckResult(_CHECK, "jaxrl_hw", WARN, text, f"pip install -e {here.parent}")
+        yield CheckResult("jaxrl_hw", text, f"pip install -e {here.parent}")
     else:
-        yield CheckResult(_CHECK, "jaxrl_hw", PASS, text)
+        yield CheckResult("jaxrl_hw", text)
         for package in requirements():
             is_python = package.name == "python"
             version = platform.python_version() if is_python else installed(package.name)
             yield judge(package, version)
     for plugin in PLUGINS:
-        version = installed(plugin)
-        if version is not None:
+        if version := installed(plugin):
             yield judge_plugin(plugin, version, installed("jaxlib"))
 
 
@@ -65,11 +62,9 @@ def requirements() -> list[Package]:
     from packaging.utils import canonicalize_name
 
     package = metadata.distribution("jaxrl_hw")
-    pins = {}
-    for line in (package.read_text("extra_metadata/constraints.txt") or "").splitlines():
-        name, equal, version = line.partition("==")
-        if equal and not line.startswith("#"):
-            pins[canonicalize_name(name)] = version.strip()
+    lines = (package.read_text("extra_metadata/constraints.txt") or "").splitlines()
+    parts = [line.split("==") for line in lines if "==" in line and not line.startswith("#")]
+    pins = {canonicalize_name(name): version.strip() for name, version in parts}
     kinds = package.metadata.get_all("Classifier") or []
     pythons = [kind.rpartition(" ")[2] for kind in kinds if "Python :: 3." in kind]
     supported = SpecifierSet(package.metadata["Requires-Python"] or "")
@@ -79,8 +74,7 @@ def requirements() -> list[Package]:
         if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
             continue
         pin = pins.get(canonicalize_name(wanted.name))
-        series = [".".join(pin.split(".")[:2])] if pin else []
-        series += [_ALSO_TESTED[wanted.name]] if wanted.name in _ALSO_TESTED else []
+        series = {".".join((pin or "").split(".")[:2]), _ALSO_TESTED.get(wanted.name, "")} - {""}
         packages.append(Package(wanted.name, wanted.specifier, pin, tuple(sorted(series))))
     return packages
 
@@ -98,30 +92,29 @@ def judge(package: Package, version: str | None) -> CheckResult:
     """The row of a required package; `version` None where it is missing."""
     name, tested = package.name, list(package.tested)
     figures = {"version": version, "tested": tested, "pinned": package.pinned}
-    bounds = ", ".join(sorted(map(str, package.supported), reverse=True))
     wanted = f"{name}=={package.pinned}" if package.pinned else f"{name}{package.supported}"
-    advice = f'pip install "{wanted}"'
-    if name == "python":
-        advice = "make the virtual environment with a tested Python"
+    install = f'pip install "{wanted}"'
+    advice = "make the virtual environment with a tested Python" if name == "python" else install
     got = _version(version or "")
     if version is None:
-        return CheckResult(_CHECK, name, FAIL, "not installed", advice, figures)
+        return CheckResult(name, "not installed", advice, figures, FAIL)
     if got is None or not package.supported.contains(got, prereleases=True):
-        return CheckResult(_CHECK, name, FAIL, f"{version}; needed is {bounds}", advice, figures)
+        bounds = ", ".join(sorted(map(str, package.supported), reverse=True))
+        return CheckResult(name, f"{version}; needed is {bounds}", advice, figures, FAIL)
     if tested and f"{got.major}.{got.minor}" not in tested:
         text = f"{version}, not tested; tested is {' and '.join(tested)}"
-        return CheckResult(_CHECK, name, WARN, text, advice, figures)
-    return CheckResult(_CHECK, name, PASS, version, figures=figures)
+        return CheckResult(name, text, advice, figures)
+    return CheckResult(name, version, figures=figures)
 
 
 def judge_plugin(plugin: str, version: str, jaxlib: str | None) -> CheckResult:
     """The row of a CUDA plugin: JAX ignores one whose version is not jaxlib's."""
     figures = {"version": version, "jaxlib": jaxlib}
     if jaxlib is None or _version(version) == _version(jaxlib):
-        return CheckResult(_CHECK, plugin, PASS, version, figures=figures)
+        return CheckResult(plugin, version, figures=figures)
     text = f"{version}, and jaxlib is {jaxlib}: JAX will not use it"
     advice = f'pip install "jax[{plugin.split("-")[1]}]=={jaxlib}"'
-    return CheckResult(_CHECK, plugin, WARN, text, advice, figures)
+    return CheckResult(plugin, text, advice, figures)
 
 
 def _version(text: str) -> Version | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from jaxrl_hw.cli.doctor import (
     check_variables,
     check_versions,
 )
-from jaxrl_hw.cli.doctor.results import FAIL, WARN, CheckResult, Context
+from jaxrl_hw.cli.doctor.results import FAIL, CheckResult, Context
 from jaxrl_hw.cli.doctor.run_in_subprocess import one_line
 
 Progress = Callable[[str], AbstractContextManager[Any]]
@@ -50,12 +50,8 @@ CHECKS = (
     Check("environment", "", "reading environment variables", check_variables.check),
     Check("memory", "", "reading memory", check_memory.check),
     Check("matmul", "", "multiplying matrices", check_matmul.check, _SEE, True),
-    *(
-        Check(
-            "physics", engine, f"stepping {name}", partial(check_physics.check, engine), _SEE, True
-        )
-        for engine, name in (("native", "MuJoCo's C engine"), ("mjx", "MJX"))
-    ),
+    Check("physics", "native", "stepping MuJoCo's C engine", check_physics.native, _SEE, True),
+    Check("physics", "mjx", "stepping MJX", check_physics.mjx, _SEE, True),
     Check("training", "", "training a cartpole", check_training.check, _TRACEBACK, True),
     Check("rendering", "", "drawing a picture off screen", check_optional.check_rendering),
     Check("run folder", "", "writing to the run folder", check_disk.check, _FOLDER),
@@ -78,14 +74,14 @@ def run_checks(checks: Iterable[Check], context: Context, progress: Progress) ->
     rows: list[CheckResult] = []
     for check in checks:
         if check.needs_device and context.opened is None:
-            text = "not tried, because JAX opens no device"
-            rows.append(CheckResult(check.name, check.item, WARN, text, 'see "devices"'))
+            untried = "not tried, because JAX opens no device"
+            rows.append(CheckResult(check.item, untried, 'see "devices"', check=check.name))
             continue
         with progress(check.label):
             try:
                 for row in check.run(context):
-                    rows.append(row)
+                    rows.append(replace(row, check=check.name))
             except Exception as error:  # whatever fails here, the other checks still run
-                text = one_line(error)
-                rows.append(CheckResult(check.name, check.item, FAIL, text, check.advice))
+                text, name = one_line(error), check.name
+                rows.append(CheckResult(check.item, text, check.advice, status=FAIL, check=name))
     return rows

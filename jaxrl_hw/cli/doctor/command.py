@@ -14,9 +14,8 @@ from typing import IO, TYPE_CHECKING
 
 from jaxrl_hw.cli.arguments import OneLineParser
 from jaxrl_hw.cli.command import DONE, FAILED
-from jaxrl_hw.cli.doctor import report
 from jaxrl_hw.cli.doctor.checks import Progress, examine
-from jaxrl_hw.cli.doctor.results import FAIL, CheckResult
+from jaxrl_hw.cli.doctor.results import FAIL, counts, lines, summary, table, worst
 from jaxrl_hw.errors import UserError
 
 if TYPE_CHECKING:
@@ -33,28 +32,24 @@ def doctor(argv: Sequence[str], description: str) -> int:
     console = _console(stream)
     progress = console.compiling if console is not None else _plain_progress(stream)
     rows = examine(Path(asked.run_dir).expanduser(), progress)
-    seconds = time.monotonic() - began
+    seconds, status = time.monotonic() - began, worst(rows)
     if asked.json:
-        data = {
-            "status": report.worst(rows),
-            "counts": report.counts(rows),
-            "seconds": round(seconds, 1),
-            "rows": [asdict(row) for row in rows],
-        }
-        print(json.dumps(data, indent=2))
+        data = {"status": status, "counts": counts(rows), "seconds": round(seconds, 1)}
+        print(json.dumps({**data, "rows": [asdict(row) for row in rows]}, indent=2))
+    elif console is None:
+        print(*lines(rows), summary(rows, seconds), sep="\n")
     else:
-        _show(rows, seconds, console)
-    return FAILED if report.worst(rows) == FAIL else DONE
+        console.message("")
+        console.show(table(rows))
+        console.message("")
+        console.finish(summary(rows, seconds))
+    return FAILED if status == FAIL else DONE
 
 
 def _parse(argv: Sequence[str], description: str) -> Namespace:
     parser = OneLineParser(prog="python -m jaxrl_hw.doctor", description=description)
-    parser.add_argument(
-        "--run-dir",
-        default=RUNS,
-        metavar="DIR",
-        help=f"folder whose disk is tested (default: {RUNS}); nothing in it changes",
-    )
+    about = f"folder whose disk is tested (default: {RUNS}); nothing in it changes"
+    parser.add_argument("--run-dir", default=RUNS, metavar="DIR", help=about)
     parser.add_argument("--json", action="store_true", help="print the rows as data")
     asked = parser.parse(argv)
     folder = Path(asked.run_dir).expanduser()
@@ -62,17 +57,6 @@ def _parse(argv: Sequence[str], description: str) -> Namespace:
         got = f"{folder} is a file" if asked.run_dir.strip() else 'got ""'
         raise UserError(f"--run-dir must be a folder, but {got}; try --run-dir {RUNS}")
     return asked
-
-
-def _show(rows: list[CheckResult], seconds: float, console: Console | None) -> None:
-    text = report.summary(rows, seconds)
-    if console is None:
-        print(*report.lines(rows), text, sep="\n")
-        return
-    console.message("")
-    console.show(report.table(rows))
-    console.message("")
-    console.finish(text)
 
 
 def _console(stream: IO[str]) -> Console | None:

@@ -19,8 +19,7 @@ import pytest
 from rich.console import Console
 
 from jaxrl_hw.cli.doctor.checks import Check, run_checks
-from jaxrl_hw.cli.doctor.report import table, worst
-from jaxrl_hw.cli.doctor.results import CheckResult, Context
+from jaxrl_hw.cli.doctor.results import CheckResult, Context, table, worst
 from jaxrl_hw.doctor import main
 
 Doctor = Callable[..., subprocess.CompletedProcess[str]]
@@ -90,7 +89,7 @@ def test_a_crash_is_a_row_and_exit_code_1_in_a_table_and_as_data(
 @pytest.mark.parametrize("width", [80, 120])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     long, path = " ".join(["measured"] * 40), "/".join(["folder"] * 40)
-    rows = [CheckResult("memory", item, "warn", long, path) for item in ("NVML", "nvidia-smi")]
+    rows = [CheckResult(item, long, path, check="memory") for item in ("NVML", "nvidia-smi")]
     text = io.StringIO()
     Console(file=text, width=width).print(table(rows))
     lines = text.getvalue().splitlines()
@@ -115,7 +114,7 @@ def test_a_check_that_raises_is_a_row_and_the_next_runs() -> None:
         raise ZeroDivisionError("no\nluck")
 
     def works(context: Context) -> list[CheckResult]:
-        return [CheckResult("second", "", "pass", "fine")]
+        return [CheckResult("", "fine")]
 
     labels: list[str] = []
 
@@ -125,7 +124,7 @@ def test_a_check_that_raises_is_a_row_and_the_next_runs() -> None:
 
     checks = [Check("first", "", "trying", breaks, "try again"), Check("second", "", "on", works)]
     rows = run_checks(checks, Context(Path("runs"), Path("none")), progress)
-    expected = CheckResult("first", "", "fail", "ZeroDivisionError: no luck", "try again")
+    expected = CheckResult("", "ZeroDivisionError: no luck", "try again", {}, "fail", "first")
     assert rows[0] == expected
     assert [row.status for row in rows] == ["fail", "pass"]
     assert (worst(rows), labels) == ("fail", ["trying", "on"])

@@ -22,8 +22,6 @@ from jaxrl_hw.envs.physics.model import compile_model
 from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.errors import UserError
 
-pytestmark = pytest.mark.usefixtures("quick_compile")
-
 N = 4
 
 
