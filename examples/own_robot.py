@@ -41,13 +41,12 @@ PRESETS = {
     "all": {
         "net.policy": (64, 64),
         "net.value": (64, 64),
-        "ppo.unroll": 32,
-        "ppo.minibatches": 4,
+        "ppo.minibatch_size": 512,
         "ppo.gamma": 0.99,
     },
-    "fast": {"iterations": 60},
-    "optimized": {"iterations": 200},
-    "best": {"iterations": 600},
+    "fast": {"timesteps": 120_000},
+    "optimized": {"timesteps": 400_000},
+    "best": {"timesteps": 1_200_000},
 }
 FALL_HEIGHT, FALL_PITCH = 0.7, 0.6  # m, rad
 

@@ -56,6 +56,7 @@ class Batch(NamedTuple):
     truncated: Array  # [T, N] bool: a time limit cut the episode, its future still counts
     extras: dict[str, Array]  # [T, N, ...] what the algorithm's act() recorded
     phase_mask: PhaseMask | None = None  # the one that the policy acted with
+    env_steps: Array | None = None  # uint32 [2]: done before this batch, as in `TrainState`
 
 
 class Learner(NamedTuple):
@@ -96,13 +97,17 @@ class Needs(NamedTuple):
 
     unroll: int  # control steps collected from every environment per iteration
     epochs: int  # passes over the batch per iteration
-    minibatches: int  # per pass; num_envs * unroll must be divisible by it
+    minibatch_size: int  # samples of a minibatch, about
     network_bytes: int = 0  # all parameters
     optimizer_bytes: int = 0  # moments and averages
     normalizer_bytes: int = 0  # observation statistics
     replay_bytes: int = 0  # a replay buffer, whatever the number of environments
     sample_bytes: int = 0  # one sample of the batch
-    update_bytes_per_env: int = 0  # activations and gradients of an update
+    update_bytes: int = 0  # activations and gradients of a minibatch
+
+    def minibatches(self, samples: int) -> int:
+        """Minibatches per pass over so many samples, of about `minibatch_size` each."""
+        return max(1, round(samples / self.minibatch_size))
 
 
 class EnvSpec(NamedTuple):
@@ -130,7 +135,7 @@ class Algorithm(NamedTuple):
     update: Any
     policy: Any
     critic_warmup: int = 0
-    """Iterations at the start in which only the critic learns."""
+    """Env steps at the start in which only the critic learns."""
     clone: Callable[[Learner, Motion, Array], Learner] | None = None
     """(fresh learner, motion, the key that init got) -> the learner with its policy fitted to the
     motion; None where it starts from nothing."""
@@ -205,7 +210,7 @@ def setting(
 
     Args:
       default: a value, or a settings class that makes a group of settings.
-      unit: of the number, such as "m/s".
+      unit: of the number, such as "m/s"; one of "env steps" may be written 4.9M.
       at_least, above, at_most: bounds of a number, or of every number of a tuple.
       resume: whether the setting may change when a run is continued.
       stage: whether a stage of the curriculum may change it.

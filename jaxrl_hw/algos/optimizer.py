@@ -18,17 +18,20 @@ import optax
 from jax import Array
 
 from jaxrl_hw.algos.ppo_settings import PPOConfig
+from jaxrl_hw.types import MILLION, Batch
 
 
 def make_optimizer(config: PPOConfig) -> optax.GradientTransformationExtraArgs:
-    """For parameters with the fields `policy` and `value`."""
+    """For parameters with the fields `policy` and `value`.
+
+    Its update takes `frozen`, bool []: whether only the value network is to learn.
+    """
 
     def clipped_adam(learning_rate: Any) -> optax.GradientTransformation:
         adam = optax.adam(learning_rate, eps=1e-5)
-        frozen = config.critic_warmup * _per_iteration(config)
         steps = [
             optax.clip_by_global_norm(config.max_grad_norm),
-            freeze_policy(adam, frozen) if frozen else adam,
+            freeze_policy(adam) if config.critic_warmup_steps else adam,
         ]
         return optax.chain(
             *steps, *([follow(config.weight_averaging)] if config.weight_averaging else [])
@@ -40,65 +43,69 @@ def make_optimizer(config: PPOConfig) -> optax.GradientTransformationExtraArgs:
     )
 
 
-def adapt_rate(config: PPOConfig, opt_state: Any, kl: Array) -> Any:
+class Clock(NamedTuple):
+    """Where an update is in its run."""
+
+    annealed: Array  # [] 0 to 1 after it; 0 without annealing
+    is_warming: Array  # bool [], only the critic learns in it
+    warmed_up: Array  # bool [], the warm-up is over after it
+
+
+def clock_of(config: PPOConfig, batch: Batch) -> Clock:
+    """The clock of a batch's update; a batch that does not know its env steps is a run's first."""
+    steps = jnp.zeros(2, jnp.uint32) if batch.env_steps is None else batch.env_steps
+    before = steps[0].astype(jnp.float32) + steps[1].astype(jnp.float32) / MILLION
+    after = before + batch.reward.size / MILLION
+    warmup, anneal = config.critic_warmup_steps / MILLION, config.anneal_steps / MILLION
+    annealed = jnp.minimum(after / anneal, 1.0) if anneal else jnp.zeros(())
+    return Clock(annealed, before < warmup, after >= warmup)
+
+
+def adapt_rate(config: PPOConfig, opt_state: Any, clock: Clock, kl: Array) -> Any:
     """The optimizer's state with a rate that follows the KL divergence [].
 
     As in Schulman et al. 2017, section 4, with the step size in place of a penalty. It changes once
     per iteration, by the last epoch's mean. Within an iteration the divergence starts at 0 whatever
     the rate is, so a rate that followed every minibatch would oscillate.
     """
-    hyper, count = opt_state.hyperparams, opt_state.count
+    hyper = opt_state.hyperparams
     rate = hyper["learning_rate"]
     if config.lr_schedule == "adaptive":
         up = jnp.where(kl < 0.5 * config.desired_kl, 1.2, 1.0)
         factor = jnp.where(kl > 2.0 * config.desired_kl, 1.0 / 1.2, up).astype(rate.dtype)
         rate = jnp.maximum(rate * factor, config.lr_min)
     top = config.lr_max if config.lr_schedule == "adaptive" else config.learning_rate
-    rate = jnp.minimum(rate, jnp.asarray(top) * (1.0 - 0.9 * _annealed(config, count)))
-    if config.critic_warmup:
+    rate = jnp.minimum(rate, jnp.asarray(top) * (1.0 - 0.9 * clock.annealed))
+    if config.critic_warmup_steps:
         # an untrained critic learns fastest at the largest rate, which would ruin a trained policy
-        over = count - config.critic_warmup * _per_iteration(config)
-        begins = over < _per_iteration(config)  # not a given count: their number may change
         first = jnp.minimum(rate, config.learning_rate)
-        rate = jnp.where(over < 0, top, jnp.where(begins, first, rate))
+        rate = jnp.where(clock.is_warming, jnp.where(clock.warmed_up, first, top), rate)
     rate = rate.astype(hyper["learning_rate"].dtype)
     return opt_state._replace(hyperparams={**hyper, "learning_rate": rate})
 
 
-def noise_bound(config: PPOConfig, init_std: float, count: Array) -> Array:
-    """Upper bound of the policy's log standard deviation after so many minibatches."""
-    done = _annealed(config, count)
+def noise_bound(config: PPOConfig, init_std: float, clock: Clock) -> Array:
+    """Upper bound of the policy's log standard deviation after an update."""
+    done = clock.annealed
     falling = (1.0 - done) * jnp.log(init_std) + done * jnp.log(config.end_std)
     return jnp.where(done > 0.0, falling, jnp.inf)
 
 
-def _annealed(config: PPOConfig, count: Array) -> Array:
-    """How far the annealing is after so many minibatches, 0 to 1; 0 without one."""
-    if not config.anneal:
-        return jnp.zeros(())
-    return jnp.minimum(count / (_per_iteration(config) * config.anneal), 1.0)
-
-
-def _per_iteration(config: PPOConfig) -> int:
-    return config.epochs * config.minibatches
-
-
-def freeze_policy(
-    adam: optax.GradientTransformation, minibatches: int
-) -> optax.GradientTransformation:
-    """Adam that changes only the value network in its first `minibatches`.
+def freeze_policy(adam: optax.GradientTransformation) -> optax.GradientTransformationExtraArgs:
+    """Adam that changes only the value network where it is told to.
 
     Its moments follow the policy's gradient meanwhile, so that the policy's first step is no larger
-    than the others. Its state is Adam's own, which counts minibatches already.
+    than the others. Its state is Adam's own.
     """
 
-    def update(gradient: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    def update(
+        gradient: Any, state: Any, params: Any = None, *, frozen: Any = False, **_: Any
+    ) -> tuple[Any, Any]:
         changes, after = adam.update(gradient, state, params)
-        moves = state[0].count >= minibatches
-        frozen = jax.tree.map(lambda x: jnp.where(moves, x, jnp.zeros_like(x)), changes)
-        return frozen._replace(value=changes.value), after
+        moved = jax.tree.map(lambda x: jnp.where(frozen, jnp.zeros_like(x), x), changes)
+        return moved._replace(value=changes.value), after
 
-    return optax.GradientTransformation(adam.init, update)
+    return optax.GradientTransformationExtraArgs(adam.init, update)
 
 
 class PolicyMean(NamedTuple):

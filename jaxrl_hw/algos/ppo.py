@@ -22,6 +22,7 @@ from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.algos.optimizer import (
     adapt_rate,
     averaged,
+    clock_of,
     make_optimizer,
     noise_bound,
     restarted,
@@ -36,6 +37,7 @@ from jaxrl_hw.types import (
     Learner,
     Metrics,
     Motion,
+    Needs,
     Observation,
     PhaseMask,
     Sizes,
@@ -91,6 +93,8 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
         MLP(net.value, 1, net.activation, dtype=precision),
     )
     optimizer = make_optimizer(config)
+    sizes = Sizes(spec.obs_size, spec.critic_size, spec.action_size, symmetry is not None)
+    needs = ENTRY.needs(config, net, sizes)
 
     def init(key: Array) -> Learner:
         params = _fresh(nets, net.init_std, spec, key)
@@ -113,10 +117,13 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
 
     def update(learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
         samples = _samples(config, nets, learner, batch, symmetry)
+        clock = clock_of(config, batch)
         before = learner.params.log_std
         loss = _make_loss(config, nets, learner.obs_stats, symmetry, before)
-        params, opt_state, losses = _optimize(config, optimizer, loss, learner, samples, key)
-        bound = noise_bound(config, net.init_std, opt_state.count)
+        minimize = partial(optimizer.update, frozen=clock.is_warming)
+        params, opt_state, losses = _optimize(needs, minimize, loss, learner, samples, key)
+        opt_state = adapt_rate(config, opt_state, clock, losses["kl"][-1].mean())
+        bound = noise_bound(config, net.init_std, clock)
         params = params._replace(log_std=jnp.minimum(params.log_std, bound))
         # of observations as they are: the phase mask comes before normalization
         stats = _take_in(learner.obs_stats, batch.next_obs)
@@ -126,10 +133,8 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
         metrics["lr"] = opt_state.hyperparams["learning_rate"]
         return Learner(params, opt_state, stats), metrics
 
-    sizes = Sizes(spec.obs_size, spec.critic_size, spec.action_size, symmetry is not None)
-    needs = ENTRY.needs(config, net, sizes)
     clone = partial(_cloned, nets) if config.motion_prior else None
-    return Algorithm("ppo", needs, init, act, update, policy, config.critic_warmup, clone)
+    return Algorithm("ppo", needs, init, act, update, policy, config.critic_warmup_steps, clone)
 
 
 def _fresh(nets: _Nets, init_std: float, spec: EnvSpec, key: Array) -> Params:
@@ -264,24 +269,28 @@ def _make_loss(
 
 
 def _optimize(
-    config: PPOConfig, optimizer: Any, loss: Any, learner: Learner, samples: Samples, key: Array
+    needs: Needs, minimize: Any, loss: Any, learner: Learner, samples: Samples, key: Array
 ) -> tuple[Params, Any, Metrics]:
-    """All epochs of shuffled minibatches; returns the metrics of each minibatch, stacked."""
+    """All epochs of shuffled minibatches; returns the metrics of each minibatch, stacked.
+
+    Where the samples do not divide evenly, each pass leaves a few of them out, never the same.
+    """
     size = samples.advantage.shape[0]
-    length = size // config.minibatches
+    count = needs.minibatches(size)
+    length = size // count
 
     def step(carry: tuple[Params, Any], index: Array) -> tuple[tuple[Params, Any], Metrics]:
         params, opt_state = carry
         part = jax.tree.map(lambda x: x[index], samples)
         (_, metrics), gradient = jax.value_and_grad(loss, has_aux=True)(params, part)
-        change, opt_state = optimizer.update(gradient, opt_state, params)
+        change, opt_state = minimize(gradient, opt_state, params)
         metrics["grad_norm"] = optax.global_norm(gradient)
         return (optax.apply_updates(params, change), opt_state), metrics
 
     def epoch(carry: tuple[Params, Any], key: Array) -> tuple[tuple[Params, Any], Metrics]:
-        order = jax.random.permutation(key, size)[: length * config.minibatches]
-        return lax.scan(step, carry, order.reshape(config.minibatches, length))
+        order = jax.random.permutation(key, size)[: length * count]
+        return lax.scan(step, carry, order.reshape(count, length))
 
-    keys = jax.random.split(key, config.epochs)
+    keys = jax.random.split(key, needs.epochs)
     (params, opt_state), metrics = lax.scan(epoch, (learner.params, learner.opt_state), keys)
-    return params, adapt_rate(config, opt_state, metrics["kl"][-1].mean()), metrics
+    return params, opt_state, metrics

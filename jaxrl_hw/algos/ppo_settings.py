@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -15,12 +16,13 @@ from jaxrl_hw.types import Needs, Sizes, setting
 class PPOConfig:
     """Proximal policy optimization (Schulman et al. 2017, arXiv:1707.06347)."""
 
-    unroll: int = setting(24, at_least=1)
-    """Control steps collected from every environment per iteration (T)."""
+    unroll: int = setting(0, at_least=0)
+    """Control steps collected from every environment per iteration (T); 0 takes as many as suit the
+    number of environments (`unroll_for`)."""
     epochs: int = setting(4, at_least=1)
     """Passes over the batch per iteration."""
-    minibatches: int = setting(6, at_least=1)
-    """Minibatches per pass; must divide num_envs * unroll."""
+    minibatch_size: int = setting(1024, unit="samples", at_least=1)
+    """Size of a minibatch, about: a pass takes as many of equal size as come nearest to it."""
     gamma: float = setting(0.97, at_least=0.0, at_most=1.0)
     """Discount per control step."""
     gae_lambda: float = setting(0.95, at_least=0.0, at_most=1.0)
@@ -44,18 +46,18 @@ class PPOConfig:
     """adaptive: lower bound of the rate."""
     lr_max: float = setting(1e-3, at_least=1e-9)
     """adaptive: upper bound of the rate."""
-    anneal: int = setting(0, at_least=0)
-    """Iterations over which the rate's upper bound falls linearly to a tenth, and exploration noise
-    to end_std; 0: never. Depends only on the iteration, so extending a run does not alter its
+    anneal_steps: int = setting(0, unit="env steps", at_least=0)
+    """Env steps over which the rate's upper bound falls linearly to a tenth, and exploration noise
+    to end_std; 0: never. Depends only on the steps done, so extending a run does not alter its
     past."""
     end_std: float = setting(0.15, at_least=1e-3)
     """Upper bound of the policy's standard deviation at the end of the annealing."""
     weight_averaging: float = setting(0.0, at_least=0.0, at_most=1.0)
     """Part of the run so far over which the evaluated and exported policy averages its weights; 0
     takes the last ones."""
-    critic_warmup: int = setting(0, at_least=0)
-    """Iterations at the start in which only the value network learns, at lr_max; the policy then
-    starts at learning_rate. `--init-from` a policy file sets 120: a trained policy would lose its
+    critic_warmup_steps: int = setting(0, unit="env steps", at_least=0)
+    """Env steps at the start in which only the value network learns, at lr_max; the policy then
+    starts at learning_rate. `--init-from` a policy file sets 740k: a trained policy would lose its
     skill to an untrained value network."""
     motion_prior: bool = setting(True)
     """Pretrain the policy on the task's open-loop motion (stepping in place), if it has one."""
@@ -79,41 +81,57 @@ def _needs(ppo: PPOConfig, net: NetConfig, sizes: Sizes) -> Needs:
     # the mirror image goes through the policy network too
     passes = 1 if ppo.symmetry == "none" else 2
     widths = passes * sum(net.policy) + sum(net.value)
-    # activations and their gradients, 4 bytes each, twice
-    update = 16 * ppo.unroll * widths // max(ppo.minibatches, 1)
     return Needs(
         unroll=ppo.unroll,
         epochs=ppo.epochs,
-        minibatches=ppo.minibatches,
+        minibatch_size=ppo.minibatch_size,
         network_bytes=4 * weights,
         optimizer_bytes=4 * (2 * weights + averaged),  # Adam's two moments
         normalizer_bytes=8 * (sizes.obs + sizes.critic),  # mean and variance
         sample_bytes=4 * (2 * (sizes.obs + sizes.critic) + 3 * sizes.action + 8),
-        update_bytes_per_env=update,
+        # activations and their gradients, 4 bytes each, twice
+        update_bytes=16 * ppo.minibatch_size * widths,
     )
 
 
-_CRITIC_WARMUP = 120
-"""Iterations in which a new value network learns what a trained policy is worth. Of g1_12dof:
-after 40 the policy still loses its tracking (0.21 m/s 160 iterations on), after 80 it is at 0.08,
-after 120 at 0.07."""
+_CRITIC_WARMUP = 740_000
+"""Env steps in which a new value network learns what a trained policy is worth. Of g1_12dof: after
+250,000 the policy still loses its tracking (0.21 m/s a million later), after 490,000 it is at 0.08,
+after 740,000 at 0.07."""
+
+_FEW_ENVS, _LONG, _SHORTEST, _LONGEST = 256, 24, 4, 48
 
 
-def _warm_started(ppo: PPOConfig, iterations: int, has_critic: bool) -> PPOConfig:
+def unroll_for(num_envs: int) -> int:
+    """Control steps per iteration that suit a number of environments: 24 of 256, 6 of 4,096.
+
+    The batch grows with the square root of the number. More environments then mean both: more
+    updates in the same number of env steps than with long unrolls, and a larger batch for each.
+    With the minibatch's size fixed, every sample is used equally often at any number.
+    """
+    wanted = round(_LONG * math.sqrt(_FEW_ENVS / num_envs))
+    return min(max(wanted, _SHORTEST), _LONGEST)
+
+
+def _sized(ppo: PPOConfig, num_envs: int) -> PPOConfig:
+    return ppo if ppo.unroll else replace(ppo, unroll=unroll_for(num_envs))
+
+
+def _warm_started(ppo: PPOConfig, env_steps: int, has_critic: bool) -> PPOConfig:
     """At the rate of a fresh network a trained policy's first iteration has a KL divergence of 3 to
     13; at a tenth it is 0.02. What the policy's training has annealed stays annealed."""
     return replace(
         ppo,
         learning_rate=ppo.learning_rate / 10.0,
-        anneal=ppo.anneal and max(1, ppo.anneal - iterations),
-        critic_warmup=0 if has_critic else _CRITIC_WARMUP,
+        anneal_steps=ppo.anneal_steps and max(1, ppo.anneal_steps - env_steps),
+        critic_warmup_steps=0 if has_critic else _CRITIC_WARMUP,
     )
 
 
-def _more_minibatches(ppo: PPOConfig) -> PPOConfig:
-    return replace(ppo, minibatches=2 * ppo.minibatches)
+def _smaller_minibatches(ppo: PPOConfig) -> PPOConfig:
+    return replace(ppo, minibatch_size=max(1, ppo.minibatch_size // 2))
 
 
 ENTRY = AlgorithmEntry(
-    "ppo", PPOConfig, _needs, "jaxrl_hw.algos.ppo", _warm_started, _more_minibatches
+    "ppo", PPOConfig, _needs, "jaxrl_hw.algos.ppo", _sized, _warm_started, _smaller_minibatches
 )

@@ -23,10 +23,12 @@ class AlgorithmEntry(NamedTuple):
     """(its settings, NetConfig, Sizes) -> Needs"""
     module: str
     """Defines make(settings, NetConfig, EnvSpec, precision) -> Algorithm."""
+    sized: Callable[[Any, int], Any]
+    """(settings, number of environments) -> settings with all that follows from the number."""
     warm_started: Callable[[Any, int, bool], Any]
-    """(settings, iterations that the policy has trained, whether its critic comes along) ->
+    """(settings, env steps that the policy has trained, whether its critic comes along) ->
     settings that do not throw a trained policy off."""
-    more_minibatches: Callable[[Any], Any]
+    smaller_minibatches: Callable[[Any], Any]
     """The settings with minibatches of half the size: after out of memory."""
 
     def make(self, settings: Any, net: Any, spec: EnvSpec, precision: str) -> Algorithm:

@@ -49,8 +49,19 @@ def parse(
         load_robot(robot)
     base = _base(rest, from_file)
     if from_file:
-        base = validation.from_dict(from_file, base, f"--config {path}")
+        base = _with_one_goal(validation.from_dict(from_file, base, f"--config {path}"), from_file)
+    base = _with_one_goal(base, {name: True for name in _GOALS if taken(rest, name)[0] is not None})
     return validation.check(_overlaid(base, rest, prog, about))
+
+
+_GOALS = ("timesteps", "iterations")
+
+
+def _with_one_goal(config: Config, given: Mapping[str, Any]) -> Config:
+    """The config without the goal that its preset or an earlier session had, where a command line
+    or a file gives one of the two goals alone."""
+    left_out = [name for name in _GOALS if name not in given]
+    return with_values(config, dict.fromkeys(left_out, 0)) if len(left_out) == 1 else config
 
 
 def _base(argv: list[str], from_file: dict[str, Any]) -> Config:

@@ -13,7 +13,8 @@ from jaxrl_hw.checkpointing import sessions, store
 from jaxrl_hw.checkpointing.run_dir import RunDir, is_run, name_of
 from jaxrl_hw.checkpointing.sessions import TRAINING, Session
 from jaxrl_hw.checkpointing.store import SavedCheckpoint
-from jaxrl_hw.config.saved import config_from, read_settings
+from jaxrl_hw.config.goal import goal_iteration
+from jaxrl_hw.config.saved import config_from, env_steps_at, read_settings
 from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.errors import UserError, one_line
 from jaxrl_hw.loggers.jsonl import jsonable, last_iteration, read_rows
@@ -136,16 +137,15 @@ def summarize(folder: Path, robot: str = "", thorough: bool = False) -> Summary:
         settings = read_settings(run)
         if settings is None:
             raise UserError("it has no config.json")
-        for name, kind in (("robot", str), ("iterations", int)):
-            if not isinstance(settings.get(name), kind):
-                raise UserError(f'config.json has no usable "{name}"')
+        if not isinstance(settings.get("robot"), str):
+            raise UserError('config.json has no usable "robot"')
         found = replace(
             found,
             robot=settings["robot"],
             robot_flag=robot if robot and _is_same_robot(robot, settings["robot"]) else "",
             task=str(settings.get("task", "")),
             num_envs=settings.get("num_envs"),
-            goal=settings["iterations"],
+            goal=_goal(run, settings, found.saved),
         )
         if thorough and run.metrics_jsonl.exists():
             read_rows(run.metrics_jsonl)
@@ -170,10 +170,19 @@ def _status(
     except UserError as error:
         return REFUSED, one_line(error)
     if found.saved >= (found.goal or 0):
-        return DONE, "goal reached; a higher --iterations continues it"
+        return DONE, "goal reached; a higher --timesteps or --iterations continues it"
     if last.problem:
         return READY, f"checkpoint {last.iteration} is damaged: continues after {found.saved}"
     return READY, ""
+
+
+def _goal(run: RunDir, settings: dict[str, Any], saved: int) -> int | None:
+    """The iteration after which a run ends; None where its settings cannot be used."""
+    try:
+        config = config_from(settings, "config.json")
+        return goal_iteration(config, saved, env_steps_at(run, settings, saved))
+    except (UserError, ValueError):
+        return None
 
 
 def _is_same_robot(first: str, second: str) -> bool:

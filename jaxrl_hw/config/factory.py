@@ -90,4 +90,5 @@ def make_algorithm(config: Config, env: Env) -> Algorithm:
       UserError: unknown algorithm, or settings it cannot use.
     """
     entry = algorithm_entry(config.algo)
-    return entry.make(getattr(config, entry.name), config.net, env.spec, config.precision)
+    settings = entry.sized(getattr(config, entry.name), env.num_envs)
+    return entry.make(settings, config.net, env.spec, config.precision)

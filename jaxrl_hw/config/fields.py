@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from jaxrl_hw.config.units import parse_count
 from jaxrl_hw.errors import UserError, unknown
 
 C = TypeVar("C")
@@ -54,6 +55,8 @@ class Setting(NamedTuple):
         source: where it is from; "" for the flag. got: the value as a message shows it.
         Raises UserError for a value of another kind.
         """
+        if isinstance(value, str) and self.about.get("unit") == "env steps":
+            return parse_count(value, f'{source}: "{self.key}"' if source else flag(self.key))
         try:
             return msgspec.convert(value, self.hint)
         except msgspec.ValidationError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,7 +10,6 @@ from jaxrl_hw.config.fields import flag, flatten, nested
 
 RENAMED = {
     "ppo.guide": "ppo.motion_prior",
-    "ppo.value_first": "ppo.critic_warmup",
     "ppo.average": "ppo.weight_averaging",
     "joystick.standing_clock": "joystick.standing_phase",
     "joystick.standing_clock_speed": "joystick.standing_phase_speed",
@@ -26,9 +26,18 @@ BEFORE = {
     "joystick.reward.self_contact": 0.0,
     "joystick.reward.walking_power": 0.0,
     "ppo.weight_averaging": 0.0,
-    "ppo.critic_warmup": 0,
+    "ppo.critic_warmup_steps": 0,
+    "timesteps": 0,
 }
 """What held before there was a setting for it, whatever a preset says today."""
+IN_ITERATIONS = {
+    "ppo.anneal": "ppo.anneal_steps",
+    "ppo.critic_warmup": "ppo.critic_warmup_steps",
+    "ppo.value_first": "ppo.critic_warmup_steps",
+}
+"""Old keys that counted iterations, and those that count env steps now."""
+COUNTED = {"ppo.minibatches": "ppo.minibatch_size"}
+"""Old keys that gave a number of minibatches, and those that give their size now, in samples."""
 RETIRED = {
     "joystick.ease_in": 0,
     "joystick.ease_from": None,
@@ -82,11 +91,13 @@ def as_now(saved: Mapping[str, Any], env_steps_at: EnvSteps | None = None) -> di
         the preset's.
       env_steps_at: of the run; None takes iterations of its num_envs * unroll.
     """
+    env_steps_at = env_steps_at or by_size(saved)
     now = {RENAMED.get(key, key): value for key, value in flatten(saved).items()}
+    now = _in_steps(now, env_steps_at)
     there = {key.rpartition(".")[0] for key in now}
     before = {key: value for key, value in BEFORE.items() if key.rpartition(".")[0] in there}
     now = {**before, **now}
-    stages = _stages(now, env_steps_at or by_size(saved))
+    stages = _stages(now, env_steps_at)
     now = {"curriculum": stages, **now}
     return nested({key: value for key, value in now.items() if key not in RETIRED})
 
@@ -100,11 +111,29 @@ def lost(saved: Mapping[str, Any]) -> list[tuple[str, Any]]:
 def successor(key: str, as_flag: bool = False) -> str:
     """What to use in place of a renamed or retired key or group, as the end of a message; "" for
     any other key."""
-    if key in RENAMED:
-        return f'; it is now "{flag(RENAMED[key]) if as_flag else RENAMED[key]}"'
+    for table, unit in (
+        (RENAMED, ""),
+        (IN_ITERATIONS, ", in env steps"),
+        (COUNTED, ", in samples"),
+    ):
+        if key in table:
+            return f'; it is now "{flag(table[key]) if as_flag else table[key]}"{unit}'
     if any(key == group or key.startswith(f"{group}.") for group in STAGES):
         return f'; it is now a stage of "{flag("curriculum") if as_flag else "curriculum"}"'
     return "; it is retired and has no successor" if key in RETIRED else ""
+
+
+def _in_steps(now: dict[str, Any], env_steps_at: EnvSteps) -> dict[str, Any]:
+    """Settings that counted iterations or minibatches, in env steps and samples."""
+    steps = {IN_ITERATIONS[key]: env_steps_at(int(now[key])) for key in IN_ITERATIONS if key in now}
+    samples = env_steps_at(1) - env_steps_at(0)
+    sizes = {COUNTED[key]: max(1, samples // int(now[key])) for key in COUNTED if key in now}
+    rule = str(now.get("early_stop", ""))
+    if "timesteps" not in now and (found := re.search(r"patience *= *(\d+)", rule)):
+        patience = env_steps_at(int(found[1]))
+        now["early_stop"] = f"{rule[: found.start(1)]}{patience}{rule[found.end(1) :]}"
+    kept = {key: value for key, value in now.items() if key not in IN_ITERATIONS | COUNTED}
+    return {**kept, **steps, **sizes}
 
 
 def _stages(now: dict[str, Any], env_steps_at: EnvSteps) -> list[dict[str, Any]]:
@@ -130,6 +159,6 @@ def _stages(now: dict[str, Any], env_steps_at: EnvSteps) -> list[dict[str, Any]]
 
 
 def by_size(saved: Mapping[str, Any]) -> EnvSteps:
-    num_envs, unroll = saved.get("num_envs"), flatten(saved).get("ppo.unroll", 24)
+    num_envs, unroll = saved.get("num_envs"), flatten(saved).get("ppo.unroll") or 24
     samples = (num_envs if isinstance(num_envs, int) else _USUAL_ENVS) * unroll
     return lambda iteration: iteration * samples

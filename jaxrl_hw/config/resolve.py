@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from jaxrl_hw.algos.registry import algorithm_entry
+from jaxrl_hw.algos.registry import AlgorithmEntry, algorithm_entry
 from jaxrl_hw.config.fields import with_values
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.robots import RobotSpec, get_robot, robot_entry
@@ -58,6 +59,36 @@ def algorithm_needs(config: Config) -> Needs:
     obs, critic, _ = task_sizes(task_name(config), robot)
     sizes = Sizes(obs, critic, len(robot.action_scale), robot.mirror is not None)
     return entry.needs(getattr(config, entry.name), config.net, sizes)
+
+
+def sized(config: Config, num_envs: int) -> Config:
+    """The config with all that its algorithm makes of a number of environments, such as the unroll;
+    what is given already stays."""
+    entry = algorithm_entry(config.algo)
+    return replace(config, **{entry.name: entry.sized(getattr(config, entry.name), num_envs)})
+
+
+def usual_unroll(config: Config) -> int:
+    """The unroll that suits the config's number of environments, whatever the config's own is."""
+    entry, number = algorithm_entry(config.algo), int(config.num_envs)
+    usual = entry.sized(entry.settings(), number)
+    return algorithm_needs(replace(config, **{entry.name: usual})).unroll
+
+
+def with_settled(config: Config, saved: Config) -> Config:
+    """The config with what a run has made of its number of environments, where it names nothing.
+
+    saved: the run's settings.
+    """
+    entry = algorithm_entry(config.algo)
+    now, before = getattr(config, entry.name), getattr(saved, entry.name)
+    open_ones = (f.name for f in fields(now) if not _is_given(entry, now, f.name))
+    settled = replace(now, **{name: getattr(before, name) for name in open_ones})
+    return replace(config, **{entry.name: settled})
+
+
+def _is_given(entry: AlgorithmEntry, settings: Any, name: str) -> bool:
+    return bool(getattr(entry.sized(settings, 1), name) == getattr(settings, name))
 
 
 def run_folder(config: Config) -> Path:

@@ -42,8 +42,11 @@ class Config:
     """mjx runs on the device, native is MuJoCo's C engine on CPU threads."""
     timestep: float = setting(0.0, unit="s", at_least=0.0)
     """Physics time step; 0 is the robot's own. Must divide the control step."""
-    iterations: int = setting(1000, at_least=1, resume=True)
-    """Goal: iterations over all sessions of the run."""
+    timesteps: int = setting(11_000_000, unit="env steps", at_least=0, resume=True)
+    """Goal: env steps over all sessions of the run, such as 30M; 0: none."""
+    iterations: int = setting(0, at_least=0, resume=True)
+    """Goal: iterations over all sessions of the run; 0: none. On the command line it is the goal
+    alone, unless --timesteps is given too: then the first that is reached ends the run."""
     time_limit: str = setting("", resume=True)
     """Stop cleanly, saved, within this long of the start: 85m, 2h, 300s. Empty: no limit."""
     run_dir: str = setting("", resume=True)
@@ -53,8 +56,8 @@ class Config:
     override_config: bool = setting(False, resume=True)
     """Continue a run although its learning settings differ from those it began with."""
     early_stop: str = setting("", resume=True)
-    """Stop when the return no longer grows: patience=300,min-delta=0.5 is 300 iterations without a
-    mean return more than 0.5 above the best. Empty: never."""
+    """Stop when the return no longer grows: patience=2M,min-delta=0.5 is 2 million env steps
+    without a mean return more than 0.5 above the best. Empty: never."""
     deterministic: bool = setting(False, resume=True)
     """On a GPU, use only operations whose results repeat to the bit; on a CPU all are."""
     save_every: int = setting(50, unit="iterations", at_least=1, resume=True)

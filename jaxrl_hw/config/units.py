@@ -10,6 +10,8 @@ from jaxrl_hw.errors import UserError
 
 _LOWEST, _HIGHEST = 0.05, 0.95
 _LEAST_LIMIT = 1_000_000
+LEAST_PATIENCE = 1_000
+"""Of `--early-stop`, env steps: fewer are less than an iteration."""
 _FACTORS = {"k": 1000, "m": 1_000_000, "g": 1_000_000_000, "b": 1_000_000_000}
 _UNITS = {
     f"{prefix}{ending}": base**power
@@ -61,10 +63,8 @@ def parse_memory(text: str) -> int | None:
 
 def parse_count(text: str, source: str) -> int:
     """A whole number as people write it: 4915200, 4.9M, 30k, 1e6."""
-    word = str(text).strip().lower()
-    factor = _FACTORS.get(word[-1:], 1)
-    value = round(_float(word[:-1] if factor > 1 else word) * factor, 3)
-    if not 0 <= value < math.inf or value != int(value):
+    value = _count(str(text))
+    if not 0 <= value < math.inf:
         raise UserError(f'{source} needs a number of steps such as 4915200 or 4.9M, got "{text}"')
     return int(value)
 
@@ -90,24 +90,36 @@ def parse_duration(text: str) -> float:
 class EarlyStopRule(NamedTuple):
     """When a run stops before its goal; see `training.early_stop.EarlyStop`."""
 
-    patience: int  # iterations
+    patience: int  # env steps
     min_delta: float  # of the mean return
 
 
 def parse_early_stop(text: str) -> EarlyStopRule | None:
-    """`patience=300,min-delta=0.5` as a rule; None where the text is empty."""
+    """`patience=2M,min-delta=0.5` as a rule; None where the text is empty."""
     if not text.strip():
         return None
     words = [word.strip() for word in text.replace("_", "-").split(",")]
     values = dict(re.findall(r"^(patience|min-delta)=(\S+)$", "\n".join(words), re.MULTILINE))
-    patience, min_delta = _float(values.get("patience", "")), _float(values.get("min-delta", "0"))
-    whole = patience == patience // 1 >= 1
-    if len(values) < len(words) or not whole or not 0.0 <= min_delta < math.inf:
+    patience, min_delta = _count(values.get("patience", "")), _float(values.get("min-delta", "0"))
+    if (
+        len(values) < len(words)
+        or not patience >= LEAST_PATIENCE
+        or not 0.0 <= min_delta < math.inf
+    ):
         raise UserError(
-            "--early-stop takes patience=ITERATIONS (at least 1), and min-delta=RETURN (at least "
-            f'0) after a comma, like patience=300,min-delta=0.5; got "{text}"'
+            f"--early-stop takes patience=ENV_STEPS (at least {format_count(LEAST_PATIENCE)}), and "
+            "min-delta=RETURN (at least 0) after a comma, like patience=2M,min-delta=0.5; got "
+            f'"{text}"'
         )
     return EarlyStopRule(int(patience), min_delta)
+
+
+def _count(text: str) -> float:
+    """A whole number, perhaps with a unit; NaN where the text is none."""
+    word = text.strip().lower()
+    factor = _FACTORS.get(word[-1:], 1)
+    value = round(_float(word[:-1] if factor > 1 else word) * factor, 3)
+    return value if math.isfinite(value) and value == int(value) else math.nan
 
 
 def _float(text: str) -> float:

@@ -94,6 +94,8 @@ def check(config: Config) -> Config:
     for field in dataclasses.fields(config):  # a settings class may compare its settings
         if hasattr(group := getattr(config, field.name), "check"):
             group.check()
+    if not config.timesteps and not config.iterations:
+        raise UserError("a run needs a goal: give --timesteps, such as 11M, or --iterations")
     if config.time_limit:
         parse_duration(config.time_limit)
     parse_early_stop(config.early_stop)

@@ -93,7 +93,6 @@ def choose_num_envs(
     hardware: Hardware,
     *,
     need: MemoryNeed,
-    granularity: int,
     bounds: tuple[int, int],
     limits: Limits = NO_LIMITS,
     rates: Mapping[int, float] = _NO_RATES,
@@ -103,27 +102,25 @@ def choose_num_envs(
     Args:
       hardware: to choose for.
       need: memory of the run.
-      granularity: the number is a multiple of it (see `check_divisible`).
       bounds: least and most wanted; below the least only where memory demands it.
       limits: of the user.
       rates: measured steps per second by number of environments.
 
     Raises:
-      UserError: not even `granularity` environments fit; the message has the numbers.
+      UserError: not even one environment fits; the message has the numbers.
     """
     budget, reason = budget_of(hardware, limits)
-    most, most_reason = _most(hardware, bounds[1], limits.max_envs, rates)
-    high = max(granularity, most // granularity * granularity)
-    low = min(high, -(-bounds[0] // granularity) * granularity)
+    high, most_reason = _most(hardware, bounds[1], limits.max_envs)
+    low = min(high, bounds[0])
     if budget is None:
         chosen, why = low, f"so the smallest usual number: {low:,}"
     else:
-        fitting = _most_fitting(hardware, need, budget, granularity, limits)
+        fitting = _most_fitting(hardware, need, budget, limits)
         chosen, why = min(fitting, high), most_reason
         if fitting < high:
             usual = f", less than the usual {low:,}" if fitting < low else ""
             why = f"memory holds {fitting:,}{usual}"
-    largest = max(high, bounds[1] // granularity * granularity)
+    largest = max(high, bounds[1])
     doubled = itertools.takewhile(lambda n: n < largest, (low << k for k in itertools.count()))
     candidates = _candidates({low, largest, chosen, *doubled}, need, budget, rates)
     bound = budget is not None and chosen < high
@@ -135,7 +132,6 @@ def check_num_envs(
     hardware: Hardware,
     *,
     need: MemoryNeed,
-    granularity: int = 1,
     limits: Limits = NO_LIMITS,
     rates: Mapping[int, float] = _NO_RATES,
 ) -> Sizing:
@@ -150,34 +146,15 @@ def check_num_envs(
     budget, reason = budget_of(hardware, limits, given=True)
     needed = need.peak(num_envs)
     if budget is not None and needed > budget:
-        fitting = _most_fitting(hardware, need, budget, granularity, limits)
+        fitting = _most_fitting(hardware, need, budget, limits)
         raise UserError(
             f"--num-envs {num_envs} needs {size(needed)}, but {size(budget)} can be "
             f"used ({reason}); at most {fitting} fit, or use --num-envs auto"
         )
-    others = {num_envs * k // 4 for k in (1, 2, 8, 16)}
-    others = {n for n in others if n >= granularity and n % granularity == 0}
+    others = {n for k in (1, 2, 8, 16) if (n := num_envs * k // 4)}
     candidates = _candidates({num_envs, *others}, need, budget, rates)
     reasons = ("given by --num-envs", reason)
     return Sizing(num_envs, budget, need.total(num_envs), reasons, candidates, num_envs, False)
-
-
-def check_divisible(num_envs: int, unroll: int, minibatches: int) -> None:
-    """Raise UserError, with the nearest number that works, where minibatches would be unequal."""
-    if (num_envs * unroll) % minibatches == 0:
-        return
-    step = granularity_of(unroll, minibatches)
-    below = num_envs // step * step
-    near = below + step if below == 0 or num_envs - below > step / 2 else below
-    raise UserError(
-        f"--num-envs {num_envs} x unroll {unroll} = {num_envs * unroll} samples do not divide into "
-        f"{minibatches} minibatches; use a multiple of {step}, such as --num-envs {near}"
-    )
-
-
-def granularity_of(unroll: int, minibatches: int) -> int:
-    """The least number of environments whose samples divide into the minibatches evenly."""
-    return minibatches // math.gcd(unroll, minibatches)
 
 
 def enough_envs(rates: Mapping[int, float]) -> int | None:
@@ -217,21 +194,20 @@ def budget_of(hardware: Hardware, limits: Limits, given: bool = False) -> tuple[
     return int(UNDER_LIMIT * limit), f"{UNDER_LIMIT:.0%} of --memory-limit {size(limit)}"
 
 
-def _most(
-    hardware: Hardware, most: int, max_envs: int, rates: Mapping[int, float]
-) -> tuple[int, str]:
-    """The most environments worth their time, and the reason."""
+def _most(hardware: Hardware, most: int, max_envs: int) -> tuple[int, str]:
+    """The most environments worth their time, and the reason.
+
+    It depends on the kind of machine alone. Speeds that were measured on it vary with what else it
+    was doing, and what is learned must not.
+    """
     if max_envs:
         return max_envs, f"--max-envs {max_envs:,}"
-    enough, cores = enough_envs(rates), max(1, hardware.cores)
-    if enough is not None and enough < most:
-        gain = f"{_GAIN - 1:.0%} a step in size"
-        return enough, f"measured here: more than {enough:,} gain less than {gain}"
+    cores = max(1, hardware.cores)
     if hardware.platform == "cpu" and cores * _ENVS_PER_CORE < most:
         most, plural = cores * _ENVS_PER_CORE, "s" if cores > 1 else ""
         reason = f"{cores} core{plural} gain nothing from more than {_ENVS_PER_CORE} each: {most:,}"
         return most, reason
-    return most, f"more than {most:,} make learning slower"
+    return most, f"learning has been measured with up to {most:,}"
 
 
 def _candidates(
@@ -247,16 +223,14 @@ def _candidates(
     return tuple(map(candidate, sorted(sizes)))
 
 
-def _most_fitting(
-    hardware: Hardware, need: MemoryNeed, budget: int, granularity: int, limits: Limits
-) -> int:
+def _most_fitting(hardware: Hardware, need: MemoryNeed, budget: int, limits: Limits) -> int:
     """The most environments within a budget. Raises UserError where there is none."""
-    if need.peak(granularity) <= budget:
-        return (budget - need.fixed) // max(1, need.per_env) // granularity * granularity
-    envs = f"{granularity} environment{'s' if granularity > 1 else ''}"
-    least = need.peak(granularity)
+    least = need.peak(1)
+    if least <= budget:
+        return (budget - need.fixed) // max(1, need.per_env)
     compiling = " while the program is compiled" if need.compiling == least else ""
-    text = f"not even {envs} fit: {size(least)} needed{compiling}, {size(budget)} can be used"
+    needed = f"{size(least)} needed{compiling}, {size(budget)} can be used"
+    text = f"not even 1 environment fits: {needed}"
     if limits.memory is not None and budget <= limits.memory:
         enough = math.ceil(least / UNDER_LIMIT / 1e7) * 10
         raise UserError(f"{text} under --memory-limit; give at least --memory-limit {enough}MB")

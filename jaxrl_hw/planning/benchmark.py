@@ -70,6 +70,7 @@ def probe(plan: Plan, report: Callable[[str], None]) -> None:
     short = replace(
         plan.config, iterations=ITERATIONS, resume="never", time_limit="", mirror="", early_stop=""
     )
+    short = replace(short, timesteps=0)
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "config.json"
         for size in sizes:

@@ -17,8 +17,10 @@ from jaxrl_hw.checkpointing.run_dir import RunDir, is_run_folder
 from jaxrl_hw.config import migrations, validation
 from jaxrl_hw.config.curriculum import Stage, format_stage
 from jaxrl_hw.config.fields import MISSING, differences, settings_of
-from jaxrl_hw.config.saved import read_settings
+from jaxrl_hw.config.resolve import with_settled
+from jaxrl_hw.config.saved import config_from, env_steps_at, read_settings
 from jaxrl_hw.config.schema import Config
+from jaxrl_hw.config.units import format_count
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.loggers.jsonl import read_rows
@@ -76,13 +78,10 @@ def find_start(config: Config, folder: Path, device: str) -> Start:
         elif config.resume not in RESUME_WORDS:
             config = _branch(config)
         return Start(config, 0, folder)
+    config = with_settled(config, config_from(saved, str(run.config_json)))
     config, notes = _as_it_fits(_with_own_envs(config, saved), saved, run, device)
     notes += _check_settings(saved, config, run)
-    if config.iterations < done:
-        raise UserError(
-            f"--iterations {config.iterations} is below the {done} that are done in {folder}; "
-            f"give more than {done}"
-        )
+    _check_goal(config, run, done)
     # the source of a warm start is history: it need not exist any more, nor be given again
     config = replace(config, init_from=str(saved.get("init_from", "")))
     return Start(config, done, run.path, notes + _machine_notes(saved, config))
@@ -95,6 +94,21 @@ def move_aside(run: RunDir, console: Console) -> None:
     run.lock.abandon()
     (free / run.session_open.name).unlink(missing_ok=True)
     console.message(f"moved aside: the run in {run.path} is now in {free}")
+
+
+def _check_goal(config: Config, run: RunDir, done: int) -> None:
+    """Refuse a goal that the run had passed before its last iteration."""
+    saved = run.read_config() or {}
+    asked, past = f"--iterations {config.iterations}", f"{done}"
+    is_below = 0 < config.iterations < done
+    if not is_below and config.timesteps:
+        asked = f"--timesteps {format_count(config.timesteps)}"
+        past = format_count(env_steps_at(run, saved, done))
+        is_below = config.timesteps <= env_steps_at(run, saved, done - 1)
+    if is_below:
+        raise UserError(
+            f"{asked} is below the {past} that are done in {run.path}; give more than {past}"
+        )
 
 
 def _check_settings(saved: dict[str, Any], config: Config, run: RunDir) -> tuple[str, ...]:
@@ -196,7 +210,7 @@ def size_of(config: Config) -> dict[str, int]:
     entry = algorithm_entry(config.algo)
     # neither networks nor observations decide the minibatches
     needs = entry.needs(getattr(config, entry.name), config.net, Sizes(0, 0, 0, False))
-    return {"num_envs": int(config.num_envs), "minibatches": needs.minibatches}
+    return {"num_envs": int(config.num_envs), "minibatch_size": needs.minibatch_size}
 
 
 def _as_it_fits(
@@ -219,8 +233,8 @@ def _as_it_fits(
     fitted = size_of(validation.from_dict(dict(saved), config, str(run.config_json)))
     fits = replace(config, num_envs=fitted["num_envs"])
     entry = algorithm_entry(config.algo)
-    while size_of(fits)["minibatches"] < fitted["minibatches"]:
-        settings = entry.more_minibatches(getattr(fits, entry.name))
+    while size_of(fits)["minibatch_size"] > fitted["minibatch_size"]:
+        settings = entry.smaller_minibatches(getattr(fits, entry.name))
         fits = replace(fits, **{entry.name: settings})
     if fits == config:
         return config, ()
@@ -232,4 +246,5 @@ def _as_it_fits(
 
 
 def _size_text(size: Mapping[str, int]) -> str:
-    return f"{size['num_envs']:,} environments in {size['minibatches']} minibatches"
+    samples = size["minibatch_size"]
+    return f"{size['num_envs']:,} environments with minibatches of {samples:,} samples"

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from jaxrl_hw.checkpointing.files import free_bytes
 from jaxrl_hw.checkpointing.run_dir import RunDir
+from jaxrl_hw.config.goal import goal_iteration
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.planning import memory_model
@@ -75,7 +76,7 @@ def mirror_of(mirror: str, folder: Path) -> RunDir | None:
 
 def _kept(config: Config) -> int:
     """How many checkpoints there are at the goal, at most."""
-    goal, every, permanent = config.iterations, config.save_every, 0
+    goal, every, permanent = goal_iteration(config), config.save_every, 0
     saved = goal // every
     if config.keep_every:
         permanent = goal // config.keep_every

@@ -178,7 +178,7 @@ def estimate(config: Config, hardware: Hardware, needs: Needs) -> dict[str, Memo
         "replay": MemoryNeed(needs.replay_bytes, 0),
         "environments": MemoryNeed(0, state),
         "rollout": MemoryNeed(0, needs.unroll * needs.sample_bytes),
-        "temporaries": MemoryNeed(0, max(collecting, needs.update_bytes_per_env)),
+        "temporaries": MemoryNeed(needs.update_bytes, collecting),
         "physics": engine,
     }
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.config import validation
-from jaxrl_hw.config.resolve import algorithm_needs, robot_spec, task_name
+from jaxrl_hw.config.goal import goal_text
+from jaxrl_hw.config.resolve import algorithm_needs, robot_spec, task_name, usual_unroll
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import parse_memory
 from jaxrl_hw.hardware import profiles
@@ -19,6 +20,7 @@ from jaxrl_hw.loggers import formats
 from jaxrl_hw.planning.continuation import RESUME_WORDS
 from jaxrl_hw.planning.disk_space import Storage, mirror_of
 from jaxrl_hw.planning.memory_model import FIRST_ITERATIONS, Footprint
+from jaxrl_hw.types import Needs
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Plan:
             ("checkpoints", self._checkpoints()),
             *([("mirror", str(mirror.path))] if (mirror := self.mirror) else []),
             ("start", self._start()),
-            ("goal", f"iteration {c.iterations:,}{limit}"),
+            ("goal", f"{goal_text(c)}{limit}"),
         ]
 
     def resized(self, config: Config) -> Plan:
@@ -116,10 +118,18 @@ class Plan:
     def _batch(self) -> str:
         count, needs = int(self.config.num_envs), algorithm_needs(self.config)
         samples = count * needs.unroll
+        minibatches = needs.minibatches(samples)
         return (
             f"{count:,} envs x {needs.unroll} steps = {samples:,} samples; {needs.epochs} epochs x "
-            f"{needs.minibatches} minibatches of {samples // needs.minibatches:,}"
+            f"{minibatches} minibatches of {samples // minibatches:,} ({self._why_batch(needs)})"
         )
+
+    def _why_batch(self, needs: Needs) -> str:
+        usual, envs = usual_unroll(self.config), f"{self.config.num_envs:,} environments"
+        if needs.unroll == usual:
+            return f"{usual} steps suit {envs}: the batch grows with their square root"
+        origin = "as in the run so far" if self.iterations_done else "as given"
+        return f"{origin}; {usual} steps suit {envs}"
 
     def _networks(self) -> str:
         net, h = self.config.net, self.hardware

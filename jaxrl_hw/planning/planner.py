@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxrl_hw.config import validation
-from jaxrl_hw.config.resolve import algorithm_needs, run_folder
+from jaxrl_hw.config.resolve import algorithm_needs, run_folder, sized
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import parse_memory
 from jaxrl_hw.errors import UserError
@@ -31,8 +31,8 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
       hardware: what to plan for; None looks at this machine.
 
     Raises:
-      UserError: a value that cannot be used, a number of environments that does not fit or divide,
-        a run folder that cannot be continued.
+      UserError: a value that cannot be used, a number of environments that does not fit, a run
+        folder that cannot be continued.
     """
     config = validation.check(config)
     if hardware is None:
@@ -46,9 +46,8 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
     auto = config.num_envs == "auto"
     config, done, source, more = find_start(config, folder, hardware.name)
     notes += more
-    memory, chosen, more = _sized(config, hardware, may_choose=auto)
+    config, memory, chosen, more = _sized(config, hardware, may_choose=auto)
     notes += more
-    config = replace(config, num_envs=chosen.num_envs)
     applied = xla.configure(
         fraction=_reserved(config, hardware, chosen.budget_bytes),
         ceiling=_ceiling(config, hardware),
@@ -127,41 +126,44 @@ def _ceiling(config: Config, hardware: Hardware) -> float | None:
 
 def _sized(
     config: Config, hardware: Hardware, may_choose: bool
-) -> tuple[Footprint, sizing.Sizing, tuple[str, ...]]:
-    """What a config needs, its number of environments, and notes: a run keeps its own number as
-    long as that fits."""
+) -> tuple[Config, Footprint, sizing.Sizing, tuple[str, ...]]:
+    """As `_size`, and notes: a run keeps its own number of environments as long as that fits."""
     continues = may_choose and config.num_envs != "auto"
     try:
-        memory, chosen = _size(config, hardware)
+        settled, memory, chosen = _size(config, hardware)
     except UserError:
         if not continues:
             raise
-        memory, chosen = _size(replace(config, num_envs="auto"), hardware)
+        settled, memory, chosen = _size(replace(config, num_envs="auto"), hardware)
         usable = sizing.budget_of(hardware, _limits(config), given=True)[0]
         note = (
             f"{config.num_envs:,} environments do not fit in {formats.size(usable)}: continuing "
             f"with {chosen.num_envs:,} environments (reset)"
         )
-        return memory, chosen, (note,)
+        return settled, memory, chosen, (note,)
     if continues:
         chosen = chosen._replace(reasons=("as in the run so far", *chosen.reasons[1:]))
-    return memory, chosen, ()
+    return settled, memory, chosen, ()
 
 
-def _size(config: Config, hardware: Hardware) -> tuple[Footprint, sizing.Sizing]:
-    memory, needs = footprint(config, hardware), algorithm_needs(config)
-    granularity = sizing.granularity_of(needs.unroll, needs.minibatches)
-    common: Any = {
-        "need": memory.total,
-        "granularity": granularity,
-        "limits": _limits(config),
-        "rates": memory.rates,
-    }
-    if isinstance(config.num_envs, int):
-        sizing.check_divisible(config.num_envs, needs.unroll, needs.minibatches)
-        return memory, sizing.check_num_envs(config.num_envs, hardware, **common)
-    bounds = BOUNDS[hardware.platform]
-    return memory, sizing.choose_num_envs(hardware, bounds=bounds, **common)
+def _size(config: Config, hardware: Hardware) -> tuple[Config, Footprint, sizing.Sizing]:
+    """A config with its number of environments and the batch that suits it, and what it needs.
+
+    A batch takes memory, and memory decides the number: where the number changes the batch, both
+    are worked out again. The loop ends, as each turn takes a larger batch.
+    """
+    bounds, guess = BOUNDS[hardware.platform], config.num_envs
+    batch = sized(config, guess if isinstance(guess, int) else bounds[1])
+    while True:
+        memory = footprint(batch, hardware)
+        common: Any = {"need": memory.total, "limits": _limits(config), "rates": memory.rates}
+        if isinstance(guess, int):
+            return batch, memory, sizing.check_num_envs(guess, hardware, **common)
+        chosen = sizing.choose_num_envs(hardware, bounds=bounds, **common)
+        longer = sized(config, chosen.num_envs)
+        if algorithm_needs(longer).unroll <= algorithm_needs(batch).unroll:
+            return replace(batch, num_envs=chosen.num_envs), memory, chosen
+        batch = longer
 
 
 def _limits(config: Config) -> sizing.Limits:

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from jaxrl_hw.config.factory import algorithm_needs
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware.measurement_cache import store
 from jaxrl_hw.hardware.memory import MemoryWatch, trim
-from jaxrl_hw.hardware.sizing import MemoryNeed, granularity_of
+from jaxrl_hw.hardware.sizing import MemoryNeed
 from jaxrl_hw.loggers import formats
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.planning import memory_model
@@ -93,16 +92,15 @@ def _wanted(plan: Plan, may_resize: bool) -> int:
     Raises UserError where the present one does not fit and may not change.
     """
     budget, need = plan.sizing.budget_bytes, plan.footprint.total
-    now, needs = int(plan.config.num_envs), algorithm_needs(plan.config)
-    step = granularity_of(needs.unroll, needs.minibatches)
+    now = int(plan.config.num_envs)
     if budget is None:
         return now
-    fitting = max(0, budget - need.fixed) // max(1, need.per_env) // step * step
+    fitting = max(0, budget - need.fixed) // max(1, need.per_env)
     if need.total(now) <= budget:
         room = may_resize and fitting > _ENOUGH_GAIN * now and plan.sizing.bound_by_memory
         return min(fitting, plan.sizing.most) if room else now
-    if may_resize and fitting >= step:
-        return min(fitting, now - step)
+    if may_resize and fitting:
+        return min(fitting, now - 1)
     raise UserError(_refusal(need, now, budget, fitting))
 
 

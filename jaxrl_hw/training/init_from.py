@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from jaxrl_hw.checkpointing.run_dir import is_run_folder
 from jaxrl_hw.config.schema import Config
+from jaxrl_hw.config.units import format_count
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.loggers.console import Console
@@ -40,7 +41,9 @@ def open_source(config: Config, env: Env, algorithm: Algorithm, console: Console
         std = float(jnp.exp(source.log_std).mean())
         taken = f"policy, its statistics and action noise ({std:.2f}); the value network is new"
     warmup = algorithm.critic_warmup
-    alone = f"; only the value network learns for {warmup} iterations" if warmup else ""
+    alone = (
+        f"; only the value network learns for {format_count(warmup)} env steps" if warmup else ""
+    )
     at = source.policy.meta["iteration"]
     console.message(f"warm start from {config.init_from} (iteration {at:,}): {taken}{alone}")
     return source

@@ -9,13 +9,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxrl_hw.config.resolve import algorithm_needs
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.hardware.measurement_cache import Measurement, store
 from jaxrl_hw.hardware.memory import LARGE, trim
-from jaxrl_hw.hardware.sizing import granularity_of
 from jaxrl_hw.planning import memory_model
 from jaxrl_hw.training.run import environments
 from jaxrl_hw.training.train_step import compile_train_step, compile_update, state_form
@@ -102,12 +100,9 @@ def measure(config: Config, hardware: Hardware) -> Measurement:
     return store(key, points=points, lowered={many: compiled.lowered})
 
 
-def _made(config: Config, about: int) -> tuple[Env, Algorithm, TrainState]:
-    """Environments, algorithm and the form of a state, for about that many environments."""
-    needs = algorithm_needs(config)
-    step = granularity_of(needs.unroll, needs.minibatches)
-    config = replace(config, num_envs=-(-about // step) * step)
-    env, algorithm = environments(config)
+def _made(config: Config, num_envs: int) -> tuple[Env, Algorithm, TrainState]:
+    """Environments, algorithm and the form of a state, for that many environments."""
+    env, algorithm = environments(replace(config, num_envs=num_envs))
     return env, algorithm, state_form(env, algorithm)
 
 

@@ -86,8 +86,8 @@ def past_early_stop(config: Config, folder: RunDir, done: int) -> EarlyStop | No
     env_steps = 0
     for row in read_rows(folder.metrics_jsonl) if folder.metrics_jsonl.exists() else ():
         if row.get("iteration", 0) <= done:
-            early_stop.feed(row.get("episode_return"), stage_index(curriculum, env_steps))
-            env_steps = row.get("env_steps", 0)
+            stage, env_steps = stage_index(curriculum, env_steps), row.get("env_steps", 0)
+            early_stop.feed(row.get("episode_return"), env_steps, stage)
     return early_stop
 
 

@@ -12,7 +12,6 @@ from jaxrl_hw.algos.registry import algorithm_entry
 from jaxrl_hw.config.factory import algorithm_needs
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import RunError
-from jaxrl_hw.hardware.sizing import granularity_of
 from jaxrl_hw.loggers import formats
 from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.types import TrainState
@@ -91,19 +90,17 @@ def _is_deleted(tree: object) -> bool:
 
 def _halved_minibatches(config: Config) -> tuple[Config, str] | None:
     entry = algorithm_entry(config.algo)
-    smaller = replace(config, **{entry.name: entry.more_minibatches(getattr(config, entry.name))})
-    needs = algorithm_needs(smaller)
-    samples = int(config.num_envs) * needs.unroll
-    if samples % needs.minibatches or samples == needs.minibatches:
+    settings = entry.smaller_minibatches(getattr(config, entry.name))
+    smaller = replace(config, **{entry.name: settings})
+    samples = int(config.num_envs) * algorithm_needs(config).unroll
+    now, then = (algorithm_needs(c).minibatches(samples) for c in (config, smaller))
+    if then == now:
         return None
-    size = samples // needs.minibatches
-    return smaller, f"{needs.minibatches} minibatches of {size:,} samples"
+    return smaller, f"{then} minibatches of {samples // then:,} samples"
 
 
 def _halved_envs(config: Config) -> tuple[Config, str] | None:
-    needs = algorithm_needs(config)
-    step = granularity_of(needs.unroll, needs.minibatches)
-    half = int(config.num_envs) // 2 // step * step
-    if half < step:
+    half = int(config.num_envs) // 2
+    if not half:
         return None
     return replace(config, num_envs=half), f"{half:,} environments (reset)"

@@ -12,6 +12,7 @@ from jaxrl_hw.checkpointing.checkpoint import Checkpoints
 from jaxrl_hw.checkpointing.mirror import Mirror
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.config import validation
+from jaxrl_hw.config.goal import goal_iteration
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.loggers.console import Console
@@ -26,7 +27,7 @@ from jaxrl_hw.training.resume import restore_state
 from jaxrl_hw.training.run import Run, environments, make_policy
 from jaxrl_hw.training.session import Session, TrainContext
 from jaxrl_hw.training.stopping import CALLBACK, EARLY_STOP, FINISHED, GOAL
-from jaxrl_hw.training.train_step import init_train_state, with_fresh_envs
+from jaxrl_hw.training.train_step import init_train_state, total_steps, with_fresh_envs
 from jaxrl_hw.types import Algorithm, TrainState
 
 _MIRROR_DONE_S, _MIRROR_STOPPED_S = 600.0, 20.0
@@ -89,7 +90,7 @@ class Phases:
         if state is None:
             return None
         done = int(state.iteration)
-        if done >= self._plan.config.iterations:
+        if done >= goal_iteration(self._plan.config, done, total_steps(state.env_steps)):
             return GOAL
         early_stop = past_early_stop(self._plan.config, self._context.folder, done)
         return EARLY_STOP if early_stop and early_stop.is_over else None
@@ -194,7 +195,9 @@ class Phases:
 
 
 def _summary(run: Run) -> str:
-    at = f"iteration {run.iteration:,} of {run.config.iterations:,}, saved in {run.folder}"
+    steps = total_steps(run.state.env_steps)
+    goal = goal_iteration(run.config, run.iteration, steps)
+    at = f"iteration {run.iteration:,} of {goal:,} ({steps:,} env steps), saved in {run.folder}"
     if run.ended in FINISHED:
         return f"done{'' if run.ended == GOAL else f' ({run.ended})'}: {at}"
     return f"stopped ({run.ended}) at {at}; run the same command to continue"

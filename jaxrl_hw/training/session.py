@@ -12,6 +12,7 @@ from jaxrl_hw.checkpointing.mirror import Mirror
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.config import validation
 from jaxrl_hw.config.curriculum import stage_index
+from jaxrl_hw.config.goal import goal_iteration
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.hardware.memory import MemoryWatch
@@ -81,6 +82,7 @@ class Session:
         self._compile_s, self._too_large = compile_s, list(too_large)
         self._rescued = rescued_stage is not None
         self._first = self._iteration = int(state.iteration)
+        self._goal = goal_iteration(self._plan.config, self._first, total_steps(state.env_steps))
         self._early_stop = past_early_stop(self._plan.config, context.folder, self._first)
         self._meter = Meter(context.memory, built.env.num_envs * built.algorithm.unroll)
         self._rates: list[float] = []
@@ -134,7 +136,7 @@ class Session:
     def _iterate(self) -> str:
         context, config, lock = self._context, self._plan.config, self._context.folder.lock
         ended, row, env_steps = GOAL, Row(), total_steps(self.state.env_steps)
-        while self._iteration < config.iterations:
+        while self._iteration < self._goal:
             self._meter.begin_iteration()
             state, metrics = self._built.step(self.state)
             row = self._meter.row(state, metrics)
@@ -145,7 +147,7 @@ class Session:
                 lock.check()
             self._report(row)
             stopped = context.callback is not None and context.callback(row) is True
-            if self._iteration == config.iterations:
+            if self._iteration == self._goal:
                 break
             if is_saved(config, self._iteration):
                 lock.check()
@@ -162,7 +164,7 @@ class Session:
         self._rates.append(row["env_steps_per_s"])
         context.log.append(row)
         self._board.append(self._iteration, row)
-        shown = {**row, "goal": self._plan.config.iterations}
+        shown = {**row, "goal": self._goal}
         if "tracking/velocity_error" in row:
             shown["tracking_error"] = row["tracking/velocity_error"]
         context.console.progress(shown)
@@ -176,7 +178,9 @@ class Session:
     def _stop_reason(self, stopped: bool, row: Row) -> str | None:
         """Why the run stops before its goal; None where it continues."""
         context, early_stop = self._context, self._early_stop
-        if early_stop is not None and early_stop.feed(row["episode_return"], self.stage):
+        if early_stop is not None and early_stop.feed(
+            row["episode_return"], row["env_steps"], self.stage
+        ):
             context.console.message(f"early stop: {early_stop}")
             return EARLY_STOP
         return CALLBACK if stopped else context.stop.check(self._meter.iteration_seconds)

@@ -21,8 +21,9 @@ GOAL, EARLY_STOP, CALLBACK = "goal", "early stop", "callback"
 FINISHED = (GOAL, EARLY_STOP)
 """Values of `Run.ended` of a run with nothing left to do."""
 
-WINDOW = 10
-"""Iterations whose returns are averaged: a single one depends on which episodes happened to end."""
+WINDOW = 60_000
+"""Env steps whose returns are averaged: an iteration's depends on which episodes happened to end.
+"""
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")  # SIGHUP: the terminal or the ssh session is gone
 
@@ -111,41 +112,50 @@ class EarlyStop:
     comparison restarts with every stage, and never stops a run before its last stage has begun.
 
     Args:
-      patience: iterations without a better mean return before the run stops.
+      patience: env steps without a better mean return before the run stops.
       min_delta: a mean return is better if it exceeds the best one by more than this.
       last_stage: index of the curriculum's last stage; 0 without a curriculum.
     """
 
     def __init__(self, patience: int, min_delta: float = 0.0, last_stage: int = 0) -> None:
         self.patience, self.min_delta, self.last_stage = patience, min_delta, last_stage
-        self.best, self.waited = -math.inf, 0
-        self._stage = 0
-        self._recent: deque[float] = deque(maxlen=WINDOW)
+        self.best = -math.inf
+        self._stage = self._done = 0
+        self._since: int | None = None  # env step of the best mean; None before the first
+        self._first = 0  # env step at which the returns begin
+        self._recent: deque[tuple[int, float]] = deque()  # (env steps, return)
 
-    def feed(self, episode_return: float | None, stage: int = 0) -> bool:
+    def feed(self, episode_return: float | None, env_steps: int, stage: int = 0) -> bool:
         """Add an iteration's return; whether the run is to stop.
 
         Args:
           episode_return: mean over the episodes that ended; None before the first.
+          env_steps: that the run has done by the iteration's end.
           stage: index of the curriculum stage in which the iteration was collected.
         """
+        began, self._done = self._done, env_steps
         if stage != self._stage:
-            self._stage, self.best = stage, -math.inf
+            self._stage, self.best, self._since = stage, -math.inf, None
             self._recent.clear()
-        self.waited += 1
-        if episode_return is not None and math.isfinite(episode_return):
-            self._recent.append(episode_return)
-            mean = sum(self._recent) / len(self._recent)
-            if len(self._recent) == WINDOW and mean > self.best + self.min_delta:
-                self.best, self.waited = mean, 0
-        if len(self._recent) < WINDOW:  # too few for a mean that can be compared
-            self.waited = 0
+        if episode_return is None or not math.isfinite(episode_return):
+            return self.is_over
+        if not self._recent:
+            self._first = began
+        self._recent.append((env_steps, episode_return))
+        while self._recent[0][0] <= env_steps - WINDOW:
+            self._recent.popleft()
+        mean = sum(value for _, value in self._recent) / len(self._recent)
+        is_whole = env_steps - self._first >= WINDOW  # else too few to compare their mean
+        if is_whole and mean > self.best + self.min_delta:
+            self.best, self._since = mean, env_steps
         return self.is_over
 
     @property
     def is_over(self) -> bool:
-        return self.waited >= self.patience and self._stage >= self.last_stage
+        if self._since is None or self._stage < self.last_stage:
+            return False
+        return self._done - self._since >= self.patience
 
     def __str__(self) -> str:
         more = f" by more than {self.min_delta:g}" if self.min_delta else ""
-        return f"no mean return above {self.best:.4g}{more} in {self.patience:,} iterations"
+        return f"no mean return above {self.best:.4g}{more} in {self.patience:,} env steps"

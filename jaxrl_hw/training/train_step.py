@@ -146,7 +146,9 @@ def compile_update(
 
 def _halves(env: Env, algorithm: Algorithm) -> tuple[Any, Any]:
     def collecting(learner: Learner, envs: Any, key: Array, env_steps: Array) -> Any:
-        return collect(env, algorithm, learner, envs, key, env.params_at(env_steps))
+        params = env.params_at(env_steps)
+        envs, batch, seen = collect(env, algorithm, learner, envs, key, params)
+        return envs, batch._replace(env_steps=env_steps), seen
 
     return jax.jit(collecting, donate_argnums=1), jax.jit(algorithm.update)
 

@@ -31,6 +31,6 @@ def like_origin(config: Config, source: str) -> Config:
         for stage in config.curriculum
     )
     settings = algorithm.warm_started(
-        getattr(config, algorithm.name), origin.iteration, is_run_folder(source)
+        getattr(config, algorithm.name), origin.env_steps, is_run_folder(source)
     )
     return with_values(config, {**same, "curriculum": begun, algorithm.name: settings})

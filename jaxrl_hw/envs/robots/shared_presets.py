@@ -2,8 +2,8 @@
 
 fast       a short goal: a first look, minutes on a laptop
 optimized  the default: what trains best per minute on the hardware most people have
-best       wide networks, longer rollouts, one epoch more and a long goal, ended early where the
-           return no longer grows: for an accelerator (`plan --gpu` says which it suits)
+best       wide networks, one epoch more and a long goal, ended early where the return no longer
+           grows: for an accelerator (`plan --gpu` says which it suits)
 
 Annealing takes nine tenths of a preset's usual goal.
 """
@@ -17,15 +17,13 @@ _WIDE = {"net.policy": (1024, 512, 256), "net.value": (1024, 512, 256)}
 
 ANY: dict[str, dict[str, Any]] = {
     "all": {},
-    "fast": {"iterations": 600, "ppo.anneal": 540, **_SMALL},
-    "optimized": {"iterations": 1800, "ppo.anneal": 1620, **_SMALL},
+    "fast": {"timesteps": 3_700_000, "ppo.anneal_steps": 3_300_000, **_SMALL},
+    "optimized": {"timesteps": 11_000_000, "ppo.anneal_steps": 10_000_000, **_SMALL},
     "best": {
-        "iterations": 3600,
-        "ppo.anneal": 3240,
-        "early_stop": "patience=800,min-delta=0.5",
-        "ppo.unroll": 32,
+        "timesteps": 60_000_000,
+        "ppo.anneal_steps": 54_000_000,
+        "early_stop": "patience=10M,min-delta=0.5",
         "ppo.epochs": 5,
-        "ppo.minibatches": 8,
         **_WIDE,
     },
 }

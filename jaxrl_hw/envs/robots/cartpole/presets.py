@@ -2,9 +2,7 @@
 
 PRESETS = {
     "all": {
-        "ppo.unroll": 32,
         "ppo.epochs": 4,
-        "ppo.minibatches": 8,
         "ppo.gamma": 0.98,
         "ppo.learning_rate": 2e-3,
         "ppo.lr_max": 2e-3,
@@ -16,7 +14,7 @@ PRESETS = {
         "net.init_std": 1.0,
         "save_every": 50,
     },
-    "fast": {"iterations": 100},
-    "optimized": {"iterations": 200},
-    "best": {"iterations": 400},
+    "fast": {"timesteps": 800_000},
+    "optimized": {"timesteps": 1_600_000},
+    "best": {"timesteps": 3_200_000},
 }

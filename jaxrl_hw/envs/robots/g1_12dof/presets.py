@@ -43,8 +43,8 @@ _STAGES = (
 )
 PRESETS = {
     **LEGGED,
-    # 2,600 iterations after annealing, for the last two stages
-    "optimized": {**LEGGED["optimized"], "iterations": 4400},
+    # 17 million steps after annealing, for the last two stages
+    "optimized": {**LEGGED["optimized"], "timesteps": 27_000_000},
     "all": {
         **LEGGED["all"],
         "timestep": 0.02 / 3,  # carries over to 2 ms; what a finer one costs buys more experience
