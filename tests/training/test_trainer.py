@@ -14,7 +14,7 @@ import pytest
 from jaxrl_hw import Run, RunError, UserError, fit
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.training.build import Built, build_step
-from jaxrl_hw.training.context import TrainContext
+from jaxrl_hw.training.session import TrainContext
 
 pytestmark = [pytest.mark.usefixtures("quick_compile"), pytest.mark.slow]
 
