@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +53,7 @@ def make_policy(env: Env, algorithm: Algorithm, state: TrainState) -> Callable[[
     """The deterministic policy of a state, as a jitted function of observations [..., O]."""
     learner, phase_mask = state.learner, env.phase_mask(env.params_at(state.env_steps))
 
-    @jax.jit
-    def act(learner: Any, obs: jax.Array) -> jax.Array:
-        action: jax.Array = algorithm.policy(learner, obs, phase_mask)
-        return action
-
+    act = jax.jit(partial(algorithm.policy, phase_mask=phase_mask))
     return lambda obs: act(learner, obs)
 
 
