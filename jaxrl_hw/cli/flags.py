@@ -23,7 +23,7 @@ from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.robots import load_robot
 from jaxrl_hw.errors import UserError, unknown, unknown_flag
 from jaxrl_hw.planning.disk_space import mirror_of
-from jaxrl_hw.training.warm_start_config import like_origin
+from jaxrl_hw.policies.sources import like_origin
 
 _SHORT = re.compile(r"^--(?P<name>[\w.-]+)(?:=(?P<value>.*))?$", re.DOTALL)
 
