@@ -51,15 +51,11 @@ class Unpacked(NamedTuple):
 def unpack(path: Path, out: Path | None = None, unchecked_bytes: int = UNCHECKED_BYTES) -> Unpacked:
     """Restore a run that `pack` has written.
 
-    Args:
-      path: the zip.
-      out: the run's new folder, which is empty or does not exist; runs/<its name> by default.
-      unchecked_bytes: size up to which the zip may swell by more than `MAX_RATIO`.
-
-    Raises:
-      UserError: the zip does not exist, is damaged or holds what no run has, the folder is in use,
-        or the disk is too small. Nothing is left behind.
-      RunError: the disk refuses.
+    path: the zip.
+    out: the run's new folder, which is empty or does not exist; runs/<its name> by default.
+    unchecked_bytes: size up to which the zip may swell by more than `MAX_RATIO`.
+    Raises UserError where the zip does not exist, is damaged or holds what no run has, the folder
+    is in use, or the disk is too small; RunError where the disk refuses. Nothing is left behind.
     """
     path = path.expanduser()
     with disk_errors(f"unpack {path}"), _open(path) as archive:

@@ -53,14 +53,11 @@ def find_start(config: Config, folder: Path, device: str) -> Start:
     "auto" number of environments becomes the run's own, so that it continues exactly. A number that
     did not fit on this device becomes the one that did.
 
-    Args:
-      config: as asked for.
-      folder: of the run.
-      device: the hardware's name.
-
-    Raises:
-      UserError: the folder holds another run; or, unless `override_config`, one that began with
-        other learning settings.
+    config: as asked for.
+    folder: of the run.
+    device: the hardware's name.
+    Raises UserError where the folder holds another run; or, unless `override_config`, one that
+    began with other learning settings.
     """
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--run-dir must be a folder, but {folder} is a file; choose another")
@@ -204,11 +201,10 @@ def _as_it_fits(
 
     Another device, or this one with `override_config`, tries the size that is asked for.
 
-    Args:
-      config: with a settled number of environments.
-      saved: the settings of the run's last session.
-      run: whose sessions say what did not fit.
-      device: the hardware's name.
+    config: with a settled number of environments.
+    saved: the settings of the run's last session.
+    run: whose sessions say what did not fit.
+    device: the hardware's name.
     """
     sessions = [s for s in run.read_sessions() if s.get("hardware") == device]
     tried = [size for s in sessions for size in s.get(SHRUNK_FROM, ())]
