@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+from jaxrl_hw.checkpointing.run_dir import SMALL_FILES
 from jaxrl_hw.errors import UserError
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-FILES = ("config.json", "plan.json", "sessions.jsonl", "metrics.jsonl", "report.html")
+FILES = (*SMALL_FILES, "report.html")
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _INSIDE = re.compile("(?:checkpoints/[0-9]+|policy)/.+")

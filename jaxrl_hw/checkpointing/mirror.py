@@ -13,12 +13,11 @@ from pathlib import Path
 
 from jaxrl_hw.checkpointing.description import META
 from jaxrl_hw.checkpointing.files import disk_errors, free_name, write_bytes
-from jaxrl_hw.checkpointing.run_dir import RunDir
+from jaxrl_hw.checkpointing.run_dir import SMALL_FILES, RunDir
 from jaxrl_hw.checkpointing.store import CheckpointStore
 from jaxrl_hw.errors import RunError, first_line
 from jaxrl_hw.loggers.jsonl import Warn
 
-SMALL_FILES = ("config.json", "plan.json", "sessions.jsonl", "metrics.jsonl")
 _QUIET_S = 3.0
 """Closing waits this long before it prints that it waits."""
 

@@ -82,8 +82,7 @@ class Plan:
         What compiling leaves behind differs by tens of megabytes, most of all where the program
         came from the compilation cache.
 
-        Args:
-          held: bytes, of a process on a CPU that has compiled the program and has the first state.
+        held: bytes, of a process on a CPU that has compiled the program and has the first state.
         """
         # of the learner, which counts twice, one copy is there
         learner = sum(self.memory[name] for name in ("networks", "optimizer", "normalizer")) // 2
