@@ -86,7 +86,7 @@ def suite_table(found: Evaluation) -> Table:
     """The robust suite as a rich table: a row per case."""
     title = f"{found.robot}: ten commands in harder worlds, pushes every 2.5 s"
     names = ["velocity_error", "yaw_error", "power"]
-    shown = make_table("case", *map(_head, [*names, "fell"]), title=title)
+    shown = make_table("case", *map(_head, [*names, "fell"]), title=title, no_wrap=[0])
     for row in found.cases:
         fell = f"{row['falls']} of {row['trials']}"
         shown.add_row(row["name"], *(_cell(name, row[name]) for name in names), fell)
