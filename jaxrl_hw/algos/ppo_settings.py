@@ -110,10 +110,11 @@ def _warm_started(ppo: PPOConfig, iterations: int, has_critic: bool) -> PPOConfi
     )
 
 
-def _more_minibatches(ppo: PPOConfig) -> PPOConfig:
-    return replace(ppo, minibatches=2 * ppo.minibatches)
-
-
 ENTRY = AlgorithmEntry(
-    "ppo", PPOConfig, _needs, "jaxrl_hw.algos.ppo", _warm_started, _more_minibatches
+    "ppo",
+    PPOConfig,
+    _needs,
+    "jaxrl_hw.algos.ppo",
+    _warm_started,
+    more_minibatches=lambda ppo: replace(ppo, minibatches=2 * ppo.minibatches),
 )

@@ -26,13 +26,10 @@ BOUNDS = {"cpu": (64, 4096), "gpu": (512, 4096), "tpu": (512, 4096)}
 def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
     """Settle a config for this machine. Does not import jax; sets XLA's variables before it is.
 
-    Args:
-      config: as asked for.
-      hardware: what to plan for; None looks at this machine.
-
-    Raises:
-      UserError: a value that cannot be used, a number of environments that does not fit or divide,
-        a run folder that cannot be continued.
+    config: as asked for.
+    hardware: what to plan for; None looks at this machine.
+    Raises UserError for a value that cannot be used, a number of environments that does not fit or
+    divide, a run folder that cannot be continued.
     """
     config = validation.check(config)
     if hardware is None:
@@ -150,13 +147,8 @@ def _sized(
 
 def _size(config: Config, hardware: Hardware) -> tuple[Footprint, sizing.Sizing]:
     memory, needs = footprint(config, hardware), algorithm_needs(config)
-    granularity = sizing.granularity_of(needs.unroll, needs.minibatches)
-    common: Any = {
-        "need": memory.total,
-        "granularity": granularity,
-        "limits": _limits(config),
-        "rates": memory.rates,
-    }
+    common: Any = {"need": memory.total, "limits": _limits(config), "rates": memory.rates}
+    common["granularity"] = sizing.granularity_of(needs.unroll, needs.minibatches)
     if isinstance(config.num_envs, int):
         sizing.check_divisible(config.num_envs, needs.unroll, needs.minibatches)
         return memory, sizing.check_num_envs(config.num_envs, hardware, **common)
