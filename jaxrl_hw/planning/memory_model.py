@@ -156,10 +156,8 @@ def _state_bytes(config: Config) -> int:
 def estimate(config: Config, hardware: Hardware, needs: Needs) -> dict[str, MemoryNeed]:
     """The items but for libraries and driver, from sizes alone.
 
-    Args:
-      config: whose engine is settled.
-      hardware: to run on.
-      needs: of the config's algorithm.
+    config: whose engine is settled.
+    needs: of its algorithm.
     """
     state = _state_bytes(config)
     dofs = len(robot_spec(config).action_scale) + 6
@@ -191,10 +189,8 @@ def program_key(
     The number of environments is left out, and so are settings that change numbers only (reward
     weights, what the curriculum's stages change).
 
-    Args:
-      config: whose engine is settled.
-      hardware: that it is compiled for.
-      package: folder of the library's source code.
+    config: whose engine is settled.
+    package: folder of the library's source code.
     """
     settings = validation.to_dict(config)
     groups = {
