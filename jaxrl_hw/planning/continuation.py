@@ -17,7 +17,7 @@ from jaxrl_hw.checkpointing.run_dir import RunDir, is_run_folder
 from jaxrl_hw.config import migrations, validation
 from jaxrl_hw.config.curriculum import Stage, format_stage
 from jaxrl_hw.config.fields import MISSING, differences, settings_of
-from jaxrl_hw.config.resolve import with_settled
+from jaxrl_hw.config.resolve import task_name, with_settled
 from jaxrl_hw.config.saved import config_from, env_steps_at, read_settings
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import format_count
@@ -81,6 +81,8 @@ def find_start(config: Config, folder: Path, device: str) -> Start:
     _check_goal(config, run, done)
     # the source of a warm start is history: it need not exist any more, nor be given again
     config = replace(config, init_from=str(saved.get("init_from", "")))
+    if text := migrations.since_trained(run.read_config() or {}, task_name(config)):
+        notes += (f"{run.path}: {text}",)
     return Start(config, done, run.path, notes + _machine_notes(saved, config))
 
 
