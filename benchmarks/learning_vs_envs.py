@@ -105,8 +105,9 @@ def check(folder: Path) -> None:
     for saved in sorted(int(name) for name in names if name.isdigit()):
         run = load_run(folder, saved)
         row = {name: run.metrics[name][saved - 1] for name in ("env_steps", "wall_s")}
-        curve.append({"iteration": saved, **row, **evaluate(run).mean})
-        curve[-1]["falls"] = round(10 * curve[-1]["falls"])
+        found = evaluate(run)
+        fell = sum(command["falls"] > 0 for command in found.rows)
+        curve.append({"iteration": saved, **row, **found.mean, "falls": fell})
     print(json.dumps(curve))
 
 
