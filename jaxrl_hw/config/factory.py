@@ -19,8 +19,10 @@ from jaxrl_hw.hardware.detect import usable_cores
 from jaxrl_hw.types import Algorithm
 
 
-def load_task(config: Config) -> tuple[Task, mujoco.MjModel]:
+def load_task(config: Config, whole: bool = False) -> tuple[Task, mujoco.MjModel]:
     """The config's task and its model, without an engine.
+
+    whole: with all that the task can simulate, and not only with what the config switches on.
 
     Raises:
       UserError: unknown robot or task, a timestep that does not divide the control step, or a model
@@ -39,20 +41,24 @@ def load_task(config: Config) -> tuple[Task, mujoco.MjModel]:
     body = settings if hasattr(settings, "dry_friction") else config.joystick
     if not body.dry_friction:
         model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_FRICTIONLOSS)
-    return tasks.make_task(task_name(config), settings, robot, model), model
+    task = tasks.make_task(task_name(config), settings, robot, model)
+    if task.with_parts is None:
+        return task, model
+    stages = None if whole else [task.params_of(one) for _, one in stage_settings(config)]
+    return task.with_parts(stages), model
 
 
-def make_task(config: Config) -> tuple[Task, Physics]:
-    """The config's task and the engine it runs on.
+def make_task(config: Config, whole: bool = False) -> tuple[Task, Physics]:
+    """The config's task and the engine it runs on; `whole` as for `load_task`.
 
     Raises:
       UserError: as for `load_task`; also for an unknown engine.
     """
-    task, model = load_task(config)
+    task, model = load_task(config, whole)
     substeps = round(robot_spec(config).control_dt / model.opt.timestep)
     engine = "native" if config.physics == "auto" else config.physics
     threads = config.threads or usable_cores()
-    return task, make_physics(engine, model, substeps, task.fields, threads)
+    return task, make_physics(engine, model, substeps, task.fields, threads, task.late)
 
 
 def make_env(config: Config) -> Env:

@@ -14,6 +14,7 @@ from jaxrl_hw.algos.registry import algorithm_entry
 from jaxrl_hw.config import migrations
 from jaxrl_hw.config.curriculum import read_stages
 from jaxrl_hw.config.fields import flag, flatten, settings_of, value_at, with_values
+from jaxrl_hw.config.resolve import robot_spec, stage_settings
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import (
     parse_duration,
@@ -90,7 +91,7 @@ def check(config: Config) -> Config:
         for key, value in stage.settings.items():
             known[key].check(value, f"--curriculum {key}")
     algorithm_entry(config.algo)
-    _check_task(config)
+    _check_task(dataclasses.replace(config, curriculum=stages))
     for field in dataclasses.fields(config):  # a settings class may compare its settings
         if hasattr(group := getattr(config, field.name), "check"):
             group.check()
@@ -115,3 +116,5 @@ def _check_task(config: Config) -> None:
         raise unknown("task", name, ("auto", *task_names()))
     if not task_entry(name).suits(robot):
         raise UserError(f"the {name} task is not for robot {robot.name}: use --task {robot.task}")
+    for _, settings in stage_settings(config):
+        task_entry(name).check(settings, robot_spec(config))

@@ -113,15 +113,14 @@ def make_driver(config: Config, num_envs: int) -> Driver:
     """
     _allow_host_callbacks()
     config = driving_config(config, num_envs)
-    task, physics = make_task(config)
+    task, physics = make_task(config, whole=True)
+    task = on_servos(task)
     if task.name == "joystick":
         physics = servo.make(physics.model, physics.substeps, physics.fields)
     every = max(1, round(PUSH_EVERY_S / physics.control_dt))
 
     def start(key: Array, command: Array, world: World) -> DriveState:
-        key, key_envs, key_delay = jax.random.split(key, 3)
-        drawn = jax.random.uniform(key_delay, (num_envs,)) * (world.delay + 1.0)
-        world = world._replace(delay=jnp.floor(jnp.minimum(drawn, world.delay)))
+        key, key_envs = jax.random.split(key)
         one = jax.vmap(lambda p, c, k: episode.reset(task, commanded(task, p, c), k))
         envs = one(world.params, command, jax.random.split(key_envs, num_envs))
         return DriveState(envs, world, key, jnp.zeros((), jnp.int32))
@@ -133,16 +132,14 @@ def make_driver(config: Config, num_envs: int) -> Driver:
         if task.name == "joystick":
             envs = _push(envs, world.push_speed * due, key_push)
         keys = jax.random.split(key_step, num_envs)
-        envs, moved = jax.vmap(one)(envs, action, command, world.params, world.delay, keys)
+        envs, moved = jax.vmap(one)(envs, action, command, world.params, keys)
         qpos, qvel = envs.physics.qpos, envs.physics.qvel
         recorded = Step(qpos, qvel, command, moved.terminated, moved.reward, moved.diagnostics)
         return DriveState(envs, world, key, state.steps + 1), recorded
 
-    def one(
-        state: Any, action: Array, command: Array, params: Any, delay: Array, key: Array
-    ) -> Any:
+    def one(state: Any, action: Array, command: Array, params: Any, key: Array) -> Any:
         now = commanded(task, params, command)
-        return episode.step(on_servos(task, delay), physics, now, state, action, key)
+        return episode.step(task, physics, now, state, action, key)
 
     start_jit, step_jit = jax.jit(start), jax.jit(step)
 

@@ -1,7 +1,8 @@
-"""How hard a driven robot's world is: friction, load, late actions, sensor noise, pushes."""
+"""How hard a driven robot's world is: floor and load, motors, joints, sensors, delays, pushes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -21,19 +22,33 @@ FINE_TIMESTEP = 0.002  # s
 
 
 class Conditions(NamedTuple):
-    """How hard a robot's world is. All off: an undisturbed, nominal robot."""
+    """How hard a robot's world is. All off: an undisturbed, nominal robot. What is drawn is drawn
+    at each start of each robot."""
 
     noise: float = 0.0
     """Sensor noise, as a factor on what policies are trained with."""
     friction: tuple[float, float] | None = None
-    """Range of the floor's friction coefficient, drawn at each start; None: the model's own."""
+    """Range of the floor's friction coefficient; None: the model's own."""
     torso_mass: tuple[float, float] = (0.0, 0.0)
-    """Range of the mass added to the torso, kg, drawn at each start."""
+    """Range of the mass added to the torso, kg."""
     delay_s: float = 0.0
-    """An action arrives late by a time between 0 and this, drawn per robot; at most a control
-    step."""
+    """An action arrives late by a time between 0 and this; at most a control step."""
     push_speed: float = 0.0
     """m/s: size of a sudden change of the base's horizontal velocity, in a random direction."""
+    gains: tuple[float, float] = (1.0, 1.0)
+    """Range of the factors on kp, kd and the largest torque of each motor."""
+    joint_losses: tuple[float, float] = (1.0, 1.0)
+    """Range of the factors on each joint's dry friction and damping, log-uniform."""
+    joint_offset: float = 0.0
+    """Largest error of each joint's zero, rad."""
+    imu_tilt: float = 0.0
+    """Largest rotation of the IMU about each axis, rad."""
+    gyro_bias: float = 0.0
+    """Largest constant error of the gyro about each axis, rad/s."""
+    observation_delay_s: float = 0.0
+    """The policy sees what was measured up to so long ago; at most a control step."""
+    torso_offset: float = 0.0
+    """Largest shift of the torso's centre of mass along each axis, m."""
 
 
 CALM = Conditions()
@@ -44,7 +59,6 @@ class World(NamedTuple):
     """The worlds of N robots as arrays."""
 
     params: TaskParams  # leaves [N]
-    delay: Array  # [N] largest delay of an action, physics steps
     push_speed: Array  # [N] m/s
 
 
@@ -76,18 +90,31 @@ def make_worlds(
     def column(values: Sequence[float]) -> Array:
         return jnp.asarray(values, jnp.float32)
 
+    def columns(ranges: Sequence[tuple[float, float]]) -> tuple[Array, Array]:
+        return column([low for low, _ in ranges]), column([high for _, high in ranges])
+
     params = jax.tree.map(lambda value: jnp.full(num_envs, value, jnp.float32), task.params)
     if task.name == "joystick":
         nominal = (float(physics.model.geom("floor").friction[0]),) * 2
-        floors = [c.friction or nominal for c in each]
+        gains = columns([c.gains for c in each])
+        losses = columns([(math.log(c.joint_losses[0]), math.log(c.joint_losses[1])) for c in each])
         params = params._replace(
             noise=column([c.noise for c in each]),
-            friction=(column([low for low, _ in floors]), column([high for _, high in floors])),
-            torso_mass=tuple(column([c.torso_mass[i] for c in each]) for i in (0, 1)),
+            friction=columns([c.friction or nominal for c in each]),
+            torso_mass=columns([c.torso_mass for c in each]),
+            torso_offset=column([c.torso_offset for c in each]),
+            kp=gains,
+            kd=gains,
+            torque_limit=gains,
+            log_joint_friction=losses,
+            log_joint_damping=losses,
+            joint_offset=column([c.joint_offset for c in each]),
+            imu_tilt=column([c.imu_tilt for c in each]),
+            gyro_bias=column([c.gyro_bias for c in each]),
+            action_delay=columns([(0.0, c.delay_s) for c in each]),
+            observation_delay=columns([(0.0, c.observation_delay_s) for c in each]),
         )
-    timestep = float(physics.model.opt.timestep)
-    delay = column([round(c.delay_s / timestep) for c in each])
-    return World(params, delay, column([c.push_speed for c in each]))
+    return World(params, column([c.push_speed for c in each]))
 
 
 def commanded(task: Task, params: TaskParams, command: Array) -> TaskParams:
@@ -102,17 +129,10 @@ def commanded(task: Task, params: TaskParams, command: Array) -> TaskParams:
     return params._replace(vx=vx, vy=vy, yaw_rate=yaw_rate)
 
 
-def on_servos(task: Task, delay: Array) -> Task:
-    """The task for the servo engine: late actions, power and contacts of all physics steps.
-
-    delay: [] physics steps after which an action arrives.
-    """
+def on_servos(task: Task) -> Task:
+    """The task for the servo engine: power and contacts of all physics steps."""
     if task.name != "joystick":
         return task
-
-    def control(params: TaskParams, state: Any, action: Array) -> Array:
-        before = task.control(params, state, state.action)
-        return jnp.concatenate([before, task.control(params, state, action), delay[None]])
 
     def outcome(
         params: TaskParams, state: Any, model: Any, physics: Any, sensed: Array, *rest: Any
@@ -122,4 +142,4 @@ def on_servos(task: Task, delay: Array) -> Task:
         measured = {"power": power, "self_contacts": touching}
         return out._replace(diagnostics={**out.diagnostics, **measured})
 
-    return task._replace(control=control, outcome=outcome)
+    return task._replace(outcome=outcome)

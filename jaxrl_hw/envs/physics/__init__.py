@@ -21,6 +21,7 @@ def make_physics(
     substeps: int,
     fields: tuple[str, ...] = (),
     threads: int = 0,
+    late: bool = False,
 ) -> Physics:
     """The engine of that name for a model.
 
@@ -30,6 +31,7 @@ def make_physics(
       substeps: physics steps per control step.
       fields: names of MjModel arrays that differ between environments (randomization).
       threads: CPU threads of the native engine, 0 for all.
+      late: ctrl is of `api.late_ctrl`'s form: it changes in the midst of a control step.
 
     Raises:
       UserError: unknown engine.
@@ -37,9 +39,9 @@ def make_physics(
     if engine == "native":
         from jaxrl_hw.envs.physics import native
 
-        return native.make(model, substeps, fields, threads)
+        return native.make(model, substeps, fields, threads, late=late)
     if engine == "mjx":
         from jaxrl_hw.envs.physics import mjx
 
-        return mjx.make(model, substeps, fields)
+        return mjx.make(model, substeps, fields, late)
     raise unknown("physics engine", engine, ENGINES)

@@ -28,7 +28,8 @@ class Physics(NamedTuple):
     """An engine and a model.
 
     step(params, state, ctrl [nu]) -> (state, sensordata [nsensordata])
-        advances one environment by one control step (`substeps` physics steps); vmap it. As with
+        advances one environment by one control step (`substeps` physics steps); vmap it. An engine
+        of late actions takes a ctrl [2 nu + 1], as `late_ctrl` makes it. As with
         mj_step, the sensordata are those at the start of the last physics step: one physics step
         behind the state. Current ones would cost another forward pass.
     """
@@ -45,6 +46,23 @@ class Physics(NamedTuple):
     def control_dt(self) -> float:
         """Seconds per control step."""
         return float(self.model.opt.timestep) * self.substeps
+
+
+def late_ctrl(before: Array, now: Array, delay: Array) -> Array:
+    """The ctrl [2 nu + 1] of an engine whose ctrl changes in the midst of a control step.
+
+    Args:
+      before: [nu], what holds at first.
+      now: [nu], what holds from there on.
+      delay: [], physics steps that `before` holds for; 0 for none.
+    """
+    return jnp.concatenate([before, now, delay[None].astype(before.dtype)])
+
+
+def ctrl_at(late: Any, step: Any, nu: int) -> Any:
+    """What holds in a physics step, [..., nu], of a late ctrl [..., 2 nu + 1]; 0 is the first."""
+    xp = np if isinstance(late, np.ndarray) else jnp
+    return xp.where(step < late[..., 2 * nu :], late[..., :nu], late[..., nu : 2 * nu])
 
 
 def nominal_params(model: Any, fields: tuple[str, ...]) -> ModelParams:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
+import jax.numpy as jnp
 import mujoco
 from jax import Array, lax
 from mujoco import mjx
 
-from jaxrl_hw.envs.physics.api import ModelParams, Physics, PhysState
+from jaxrl_hw.envs.physics.api import ModelParams, Physics, PhysState, ctrl_at
 
 SOLVER_ITERATIONS = 8
 LINESEARCH_ITERATIONS = 16
@@ -23,7 +26,9 @@ temporaries, and that malloc keeps. Measured with G1, Go1 and cartpole, 64 to 2,
 two cores."""
 
 
-def make(model: mujoco.MjModel, substeps: int, fields: tuple[str, ...]) -> Physics:
+def make(
+    model: mujoco.MjModel, substeps: int, fields: tuple[str, ...], late: bool = False
+) -> Physics:
     """The MJX engine for a model; see `jaxrl_hw.envs.physics.make_physics`."""
     shared = mjx.put_model(model, impl="jax")
     shared = shared.tree_replace(
@@ -32,6 +37,8 @@ def make(model: mujoco.MjModel, substeps: int, fields: tuple[str, ...]) -> Physi
             "opt.ls_iterations": min(LINESEARCH_ITERATIONS, int(model.opt.ls_iterations)),
         }
     )
+
+    nu = int(model.nu)
 
     def step(params: ModelParams, state: PhysState, ctrl: Array) -> tuple[PhysState, Array]:
         own = shared.replace(**{name: params[name] for name in fields})
@@ -42,11 +49,16 @@ def make(model: mujoco.MjModel, substeps: int, fields: tuple[str, ...]) -> Physi
             act=state.act,
             qacc_warmstart=state.qacc_warmstart,
             time=state.time,
-            ctrl=ctrl,
+            ctrl=ctrl_at(ctrl, 0, nu) if late else ctrl,
         )
+
+        def one(data: Any, k: Array) -> tuple[Any, None]:
+            held = data.replace(ctrl=ctrl_at(ctrl, k, nu)) if late else data
+            return mjx.step(own, held), None
+
         # TF32 (the default for float32 on recent NVIDIA cards) is too coarse for contact forces
         with jax.default_matmul_precision("highest"):
-            data, _ = lax.scan(lambda d, _: (mjx.step(own, d), None), data, None, length=substeps)
+            data, _ = lax.scan(one, data, jnp.arange(substeps))
         out = PhysState(data.qpos, data.qvel, data.act, data.qacc_warmstart, data.time)
         return out, data.sensordata
 

@@ -24,7 +24,7 @@ import numpy as np
 from jax import Array
 from mujoco import batch
 
-from jaxrl_hw.envs.physics.api import ModelParams, Physics, PhysState
+from jaxrl_hw.envs.physics.api import ModelParams, Physics, PhysState, ctrl_at
 
 
 class Loop(NamedTuple):
@@ -44,12 +44,13 @@ def make(
     fields: tuple[str, ...],
     threads: int = 0,
     loop: Loop | None = None,
+    late: bool = False,
 ) -> Physics:
     """The native engine for a model; see `jaxrl_hw.envs.physics.make_physics`."""
     # inline dispatch: otherwise a callback could wait for the thread that it runs on; takes effect
     # only if no computation has run yet
     jax.config.update("jax_cpu_enable_async_dispatch", False)
-    loop = loop or _holding(substeps)
+    loop = loop or (_changing(substeps, int(model.nu)) if late else _holding(substeps))
     host = _on_host(model, loop, fields, threads)
     nq, nv, na = model.nq, model.nv, model.na
     out_width = 1 + nq + nv + na + nv + model.nsensordata + loop.extra
@@ -95,6 +96,15 @@ def _holding(substeps: int) -> Loop:
     def advance(pool: Any, ctrl: np.ndarray) -> None:
         pool.ctrl[:] = ctrl
         pool.step(nstep=substeps)
+
+    return Loop(advance)
+
+
+def _changing(substeps: int, nu: int) -> Loop:
+    def advance(pool: Any, ctrl: np.ndarray) -> None:
+        for k in range(substeps):
+            pool.ctrl[:] = ctrl_at(ctrl, k, nu)
+            pool.step(nstep=1)
 
     return Loop(advance)
 

@@ -9,17 +9,22 @@ engine also measures motor power, and can delay an action.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
+import jax.numpy as jnp
 import mujoco
 import numpy as np
+from jax import Array
 
 from jaxrl_hw.envs.physics import native
-from jaxrl_hw.envs.physics.api import Physics, contact_entries
+from jaxrl_hw.envs.physics.api import ModelParams, Physics, PhysState, contact_entries, ctrl_at
 from jaxrl_hw.errors import UserError
 
 EXTRA = 2
 """Sensordata that this engine has beside the model's."""
+GAINS = ("actuator_gainprm", "actuator_biasprm", "actuator_forcerange")
+"""Fields of which this engine makes the torque itself."""
 
 
 def ctrl_width(model: mujoco.MjModel) -> int:
@@ -32,36 +37,51 @@ def make(
 ) -> Physics:
     """The engine for a model whose actuators are position servos on joints.
 
-    Its ctrl [2 nu + 1] is: the targets that held before, the targets that are to hold (rad), and
-    after how many physics steps these arrive (0: at once). Its sensordata have `EXTRA` entries
-    more than the model's, means over the control step: mechanical power, W, the sum over joints of
-    |torque * velocity|; and the number of points at which the robot's own parts touch. The
-    arguments are those of `jaxrl_hw.envs.physics.make_physics`.
+    Its ctrl [2 nu + 1] is that of `api.late_ctrl`: the targets that held before, the targets that
+    are to hold (rad), and after how many physics steps these arrive (0: at once). Its sensordata
+    have `EXTRA` entries more than the model's, means over the control step: mechanical power, W,
+    the sum over joints of |torque * velocity|; and the number of points at which the robot's own
+    parts touch. The arguments are those of `jaxrl_hw.envs.physics.make_physics`.
 
     Raises:
       UserError: an actuator is not a position servo on a joint.
     """
-    joints = model.actuator_trnid[:, 0]
     servo = model.actuator_biastype == int(mujoco.mjtBias.mjBIAS_AFFINE)
     if not servo.all():
         name = model.actuator(int(np.flatnonzero(~servo)[0])).name
         raise UserError(f'the servo engine needs position actuators, but "{name}" is none')
+    loop = native.Loop(_pd_control(model, substeps), extra=EXTRA)
+    others = tuple(name for name in fields if name not in GAINS)
+    made = native.make(_motors(model), substeps, others, threads, loop)
+
+    def step(params: ModelParams, state: PhysState, ctrl: Array) -> tuple[PhysState, Array]:
+        gain, bias, limit = (
+            params[name] if name in fields else jnp.asarray(getattr(model, name), jnp.float32)
+            for name in GAINS
+        )
+        law = [gain[:, 0], -bias[:, 2], limit[:, 1]]
+        return made.step(params, state, jnp.concatenate([ctrl, *law]))
+
+    return made._replace(engine="servo", model=model, fields=fields, step=step)
+
+
+def _pd_control(model: mujoco.MjModel, substeps: int) -> Callable[[Any, np.ndarray], np.ndarray]:
+    """(pool, ctrl [n, 5 nu + 1]) -> readings [n, EXTRA]; behind a late ctrl come kp, kd, limits."""
+    joints, nu = model.actuator_trnid[:, 0], int(model.nu)
     qadr, vadr = model.jnt_qposadr[joints], model.jnt_dofadr[joints]
-    kp, kd = model.actuator_gainprm[:, 0].copy(), -model.actuator_biasprm[:, 2]
     limited = model.actuator_forcelimited.astype(bool)
-    limit = np.where(limited, model.actuator_forcerange[:, 1], np.inf)
     held = model.actuator_ctrllimited.astype(bool)
     low, high = np.where(held, model.actuator_ctrlrange.T, [[-np.inf], [np.inf]])
-    nu = int(model.nu)
-
     counts = contact_entries(model)
 
     def advance(pool: Any, ctrl: np.ndarray) -> np.ndarray:
-        before, after, delay = ctrl[:, :nu], ctrl[:, nu : 2 * nu], ctrl[:, 2 * nu :]
+        late, law = ctrl[:, : 2 * nu + 1], ctrl[:, 2 * nu + 1 :]
+        kp, kd, limit = law[:, :nu], law[:, nu : 2 * nu], law[:, 2 * nu :]
+        limit = np.where(limited, limit, np.inf)
         measured = np.zeros((len(ctrl), EXTRA))
         sensed = pool.bind("sensordata")
         for k in range(substeps):
-            target = np.clip(np.where(k < delay, before, after), low, high)
+            target = np.clip(ctrl_at(late, k, nu), low, high)
             speed = pool.qvel[:, vadr]
             torque = np.clip(kp * (target - pool.qpos[:, qadr]) - kd * speed, -limit, limit)
             measured[:, 0] += np.abs(torque * speed).sum(axis=1)
@@ -71,8 +91,7 @@ def make(
                 measured[:, 1] += sensed[:, counts[0]] - sensed[:, counts[1]]
         return measured / substeps
 
-    made = native.make(_motors(model), substeps, fields, threads, native.Loop(advance, extra=EXTRA))
-    return made._replace(engine="servo", model=model)
+    return advance
 
 
 def _motors(model: mujoco.MjModel) -> mujoco.MjModel:
@@ -82,6 +101,8 @@ def _motors(model: mujoco.MjModel) -> mujoco.MjModel:
     motors.actuator_biasprm[:] = 0.0
     motors.actuator_gainprm[:] = 0.0
     motors.actuator_gainprm[:, 0] = 1.0
-    motors.actuator_ctrllimited[:] = 0  # that range was the target's, and ctrl is a torque now
+    # these ranges were the servo's: its law keeps them
+    motors.actuator_ctrllimited[:] = 0
+    motors.actuator_forcelimited[:] = 0
     motors.opt.integrator = int(mujoco.mjtIntegrator.mjINT_EULER)
     return motors

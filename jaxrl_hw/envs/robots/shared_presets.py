@@ -27,10 +27,24 @@ ANY: dict[str, dict[str, Any]] = {
         **_WIDE,
     },
 }
+_RANDOMIZED: dict[str, Any] = {
+    "joystick.friction": (0.3, 1.25),
+    "joystick.torso_offset": 0.03,
+    # off until a recipe is measured that learns to walk with them
+    "joystick.kp": (1.0, 1.0),
+    "joystick.kd": (1.0, 1.0),
+    "joystick.torque_limit": (1.0, 1.0),
+    "joystick.joint_damping": (1.0, 1.0),
+    "joystick.joint_offset": 0.0,
+    "joystick.imu_tilt": 0.0,
+    "joystick.gyro_bias": 0.0,
+    "joystick.action_delay": (0.0, 0.0),
+    "joystick.observation_delay": (0.0, 0.0),
+}
 LEGGED: dict[str, dict[str, Any]] = {
     **ANY,
     # 0.1 to 0.3 N m of dry friction are lost among gains of 20 to 150 N m/rad
-    "all": {"joystick.dry_friction": False},
+    "all": {"joystick.dry_friction": False, **_RANDOMIZED},
 }
 QUADRUPED: dict[str, dict[str, Any]] = {
     **LEGGED,

@@ -35,6 +35,8 @@ class TaskEntry:
     """Whether a RobotSpec can do it."""
     sizes: Callable[[Any], tuple[int, int, int]] | None = None
     """RobotSpec -> what `task_sizes` gives."""
+    check: Callable[[Any, Any], None] = lambda settings, robot: None
+    """Raises UserError for settings that cannot be used with a RobotSpec."""
     make: TaskMaker | None = None
     """None: the function `make` of the module `envs.tasks.NAME.task`."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jax import Array
@@ -68,6 +68,11 @@ class Task(NamedTuple):
     """TaskParams -> what the policy sees less of while the robot stands."""
     motion_prior: Callable[[], Motion] | None = None
     """Makes the motion that a policy may start from."""
+    late: bool = False
+    """Actions come late: control() gives a ctrl of `physics.api.late_ctrl`'s form."""
+    with_parts: Callable[[Sequence[TaskParams] | None], Task] | None = None
+    """The same task with all that some of these parameters need and with nothing else, for the
+    stages of a curriculum; None: with all that there is. A task without it has it all always."""
     stagger: bool = False
     """Start a run's first episodes somewhere along the time limit. For tasks that end by the time
     limit alone: their environments would all end in the same iteration. Where falls end episodes

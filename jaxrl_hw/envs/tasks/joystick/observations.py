@@ -105,18 +105,21 @@ def phase_mask(standing_phase: Any, feet: np.ndarray, fastest: Any) -> PhaseMask
     return PhaseMask(motion, phase * jnp.float32(1.0 - standing_phase))
 
 
-def observe(r: Readings, unit_noise: Array, scale: Any) -> Observation:
+def observe(r: Readings, seen: Readings, unit_noise: Array, scale: Any) -> Observation:
     """Both observations.
 
-    unit_noise: [O], uniform in [-1, 1]; scale is a factor on all of the policy's noise.
+    Args:
+      r: the truth, which the critic knows.
+      seen: what the policy's sensors read.
+      unit_noise: [O], uniform in [-1, 1].
+      scale: factor on all of the policy's noise.
     """
-    clean = policy_entries(r)
     parts = entries(r.joint.shape[0])
     amplitudes = np.concatenate([np.full(e.size, e.noise) * e.scale for e in parts])
     noise = unit_noise * amplitudes.astype(np.float32) * scale
     critic = jnp.concatenate(
         [
-            clean,
+            policy_entries(r),
             r.velocity * VELOCITY_SCALE,
             r.base_height[None] * 5.0,
             r.foot_height * 10.0,
@@ -124,7 +127,7 @@ def observe(r: Readings, unit_noise: Array, scale: Any) -> Observation:
             r.friction[None],
         ]
     )
-    return Observation(clean + noise, critic)
+    return Observation(policy_entries(seen) + noise, critic)
 
 
 def symmetry(mirror: Any) -> Symmetry:

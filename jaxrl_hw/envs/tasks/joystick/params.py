@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
@@ -42,7 +43,16 @@ class JoystickParams(NamedTuple):
     torso_mass: Range  # kg
     torso_offset: Number  # m
     log_joint_friction: Range  # logarithms of the range
+    log_joint_damping: Range  # logarithms of the range
     armature: Range
+    kp: Range
+    kd: Range
+    torque_limit: Range
+    joint_offset: Number  # rad
+    imu_tilt: Number  # rad
+    gyro_bias: Number  # rad/s
+    action_delay: Range  # s
+    observation_delay: Range  # s
     start_yaw: Number  # rad
     start_joint: Number  # rad
     start_velocity: Number  # m/s and rad/s
@@ -52,12 +62,48 @@ class JoystickParams(NamedTuple):
 def params_of(settings: JoystickConfig) -> JoystickParams:
     """The parameters of settings, as plain numbers."""
     same = {name: getattr(settings, name) for name in JoystickParams._fields if name not in _OWN}
-    low, high = settings.joint_friction
     return JoystickParams(
         **same,
-        log_joint_friction=(math.log(low), math.log(high)),
+        log_joint_friction=_log(settings.joint_friction),
+        log_joint_damping=_log(settings.joint_damping),
         reward=dataclasses.asdict(settings.reward),
     )
 
 
-_OWN = ("log_joint_friction", "reward")
+def _log(bounds: Range) -> Range:
+    low, high = bounds
+    return math.log(low), math.log(high)
+
+
+_OWN = ("log_joint_friction", "log_joint_damping", "reward")
+
+
+class Parts(NamedTuple):
+    """What of a real robot a task simulates; what it leaves out costs nothing."""
+
+    gains: bool  # own kp, kd and torque limits
+    damping: bool  # own joint damping
+    zeros: bool  # encoders with wrong zeros
+    imu: bool  # a tilted IMU, a biased gyro
+    action_delay: bool
+    observation_delay: bool
+
+
+ALL = Parts(*(True,) * len(Parts._fields))
+NONE = Parts(*(False,) * len(Parts._fields))
+
+
+def parts_of(stages: Sequence[JoystickParams]) -> Parts:
+    """The parts that any of these parameters need, all plain numbers."""
+
+    def any_other(neutral: Any, *names: str) -> bool:
+        return any(getattr(params, name) != neutral for params in stages for name in names)
+
+    return Parts(
+        gains=any_other((1.0, 1.0), "kp", "kd", "torque_limit"),
+        damping=any_other((0.0, 0.0), "log_joint_damping"),
+        zeros=any_other(0.0, "joint_offset"),
+        imu=any_other(0.0, "imu_tilt", "gyro_bias"),
+        action_delay=any_other((0.0, 0.0), "action_delay"),
+        observation_delay=any_other((0.0, 0.0), "observation_delay"),
+    )

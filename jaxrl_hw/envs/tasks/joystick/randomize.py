@@ -1,4 +1,4 @@
-"""Domain randomization: one episode's own model and start pose.
+"""Domain randomization: one episode's own model, motors, sensors and start pose.
 
 MuJoCo's precomputed constants that depend on mass (`body_invweight0` and others, which scale
 constraint softness) stay at the nominal model's values in both engines. Over the ranges used here
@@ -18,9 +18,13 @@ from jax import Array
 from jaxrl_hw.envs.physics.api import ModelParams, PhysState
 from jaxrl_hw.envs.tasks.joystick import geometry
 from jaxrl_hw.envs.tasks.joystick.layout import Legged
-from jaxrl_hw.envs.tasks.joystick.params import JoystickParams
+from jaxrl_hw.envs.tasks.joystick.params import JoystickParams, Parts, Range
+from jaxrl_hw.envs.tasks.joystick.sensors import Own
 
-FIELDS = (
+Numbers = dict[str, Array]
+"""Uniform in [-1, 1], by what they are for."""
+
+_ALWAYS = (
     "body_mass",
     "body_inertia",
     "body_ipos",
@@ -31,6 +35,12 @@ FIELDS = (
 )
 
 
+def fields(parts: Parts) -> tuple[str, ...]:
+    """Names of the MjModel arrays that differ from episode to episode."""
+    gains = ("actuator_gainprm", "actuator_biasprm", "actuator_forcerange") if parts.gains else ()
+    return (*_ALWAYS, *(("dof_damping",) if parts.damping else ()), *gains)
+
+
 def subtree_matrix(model: Any) -> np.ndarray:
     """[nbody, nbody] of 0 and 1: row i sums the masses of body i and all that hangs on it."""
     matrix = np.eye(model.nbody, dtype=np.float32)
@@ -39,43 +49,111 @@ def subtree_matrix(model: Any) -> np.ndarray:
     return matrix
 
 
-def draw_params(
-    params: JoystickParams, model: Any, torso: int, floor: int, nominal: ModelParams, key: Array
+def draw_numbers(parts: Parts, model: Any, key: Array) -> Numbers:
+    """All random numbers of an episode's robot, drawn in one block. Consumes key."""
+    nbody, nv, nu = int(model.nbody), int(model.nv), int(model.nu)
+    wanted = {
+        "link": nbody,
+        "friction": nv,
+        "armature": nv,
+        "torso_mass": 1,
+        "torso_offset": 3,
+        "floor": 1,
+        "kp": nu * parts.gains,
+        "kd": nu * parts.gains,
+        "torque_limit": nu * parts.gains,
+        "damping": nv * parts.damping,
+        "zeros": nu * parts.zeros,
+        "imu_tilt": 3 * parts.imu,
+        "gyro_bias": 3 * parts.imu,
+        "action_delay": 1 * parts.action_delay,
+        "observation_delay": 1 * parts.observation_delay,
+    }
+    u = jax.random.uniform(key, (sum(wanted.values()),), minval=-1.0, maxval=1.0)
+    ends = np.cumsum(list(wanted.values()))
+    return dict(zip(wanted, jnp.split(u, ends[:-1]), strict=True))
+
+
+def model_params(
+    params: JoystickParams, model: Any, torso: int, floor: int, nominal: ModelParams, u: Numbers
 ) -> ModelParams:
-    """One episode's model values. Consumes key.
+    """One episode's model values.
 
     Args:
       params: ranges.
       model: host-side MjModel.
       torso: id of the body whose mass and centre of mass vary on their own.
       floor: id of the floor geom; by its priority its friction decides every foot contact.
-      nominal: the model's own values of `FIELDS`.
-      key: consumed.
+      nominal: the model's own values of `fields`.
+      u: from `draw_numbers`.
     """
-    nbody, nv = model.nbody, model.nv
-    u = jax.random.uniform(key, (nbody + 2 * nv + 5,), minval=-1.0, maxval=1.0)
-    u_link, u_fric, u_arm, u_rest = jnp.split(u, np.cumsum([nbody, nv, nv]))
-    factor = _between(u_link, params.link_mass)
+    factor = _between(u["link"], params.link_mass)
     mass = nominal["body_mass"] * factor
-    heavier = mass.at[torso].add(_between(u_rest[0], params.torso_mass))
+    heavier = mass.at[torso].add(_between(u["torso_mass"][0], params.torso_mass))
     # a heavier torso is taken to be denser: its inertia grows with its mass
     inertia = (
         nominal["body_inertia"]
         * (factor * jnp.where(mass > 0.0, heavier / jnp.maximum(mass, 1e-9), 1.0))[:, None]
     )
-    dry = _between(u_fric, params.log_joint_friction)
-    offset = params.torso_offset * u_rest[1:4]
+    offset = params.torso_offset * u["torso_offset"]
+    friction = _between(u["floor"][0], params.friction)
     return {
         "body_mass": heavier,
         "body_inertia": inertia,
         "body_ipos": nominal["body_ipos"].at[torso].add(offset),
         "body_subtreemass": jnp.asarray(subtree_matrix(model)) @ heavier,
-        "dof_frictionloss": nominal["dof_frictionloss"] * jnp.exp(dry),
-        "dof_armature": nominal["dof_armature"] * _between(u_arm, params.armature),
-        "geom_friction": nominal["geom_friction"]
-        .at[floor, 0]
-        .set(_between(u_rest[4], params.friction)),
+        "dof_frictionloss": nominal["dof_frictionloss"]
+        * jnp.exp(_between(u["friction"], params.log_joint_friction)),
+        "dof_armature": nominal["dof_armature"] * _between(u["armature"], params.armature),
+        "geom_friction": nominal["geom_friction"].at[floor, 0].set(friction),
+        **_joint_params(params, nominal, u),
     }
+
+
+def _joint_params(params: JoystickParams, nominal: ModelParams, u: Numbers) -> ModelParams:
+    """Joint damping and the motors' law, as far as they differ from episode to episode."""
+    drawn: ModelParams = {}
+    if "dof_damping" in nominal:
+        factor = jnp.exp(_between(u["damping"], params.log_joint_damping))
+        drawn["dof_damping"] = nominal["dof_damping"] * factor
+    if "actuator_gainprm" in nominal:
+        kp, kd = _between(u["kp"], params.kp), _between(u["kd"], params.kd)
+        limit = _between(u["torque_limit"], params.torque_limit)
+        # a position servo: gain kp, bias (0, -kp, -kd)
+        bias = nominal["actuator_biasprm"]
+        drawn["actuator_gainprm"] = nominal["actuator_gainprm"].at[:, 0].multiply(kp)
+        drawn["actuator_biasprm"] = bias.at[:, 1].multiply(kp).at[:, 2].multiply(kd)
+        drawn["actuator_forcerange"] = nominal["actuator_forcerange"] * limit[:, None]
+    return drawn
+
+
+def own_of(
+    params: JoystickParams, parts: Parts, u: Numbers, timestep: float, control_dt: float
+) -> Own:
+    """What one episode's robot has of its own beside its model; "measured" comes with its first
+    readings.
+
+    Args:
+      params: ranges.
+      parts: what the task simulates.
+      u: from `draw_numbers`.
+      timestep, control_dt: a physics step and a control step, s.
+    """
+    own: Own = {}
+    if parts.zeros:
+        own["joint_offset"] = params.joint_offset * u["zeros"]
+    if parts.imu:
+        # half the rotation vector; exact to its third power
+        quat = jnp.concatenate([jnp.ones(1), 0.5 * params.imu_tilt * u["imu_tilt"]])
+        own["imu_quat"] = quat / jnp.linalg.norm(quat)
+        own["gyro_bias"] = params.gyro_bias * u["gyro_bias"]
+    if parts.action_delay:
+        seconds = _between(u["action_delay"][0], params.action_delay)
+        own["action_delay"] = jnp.round(seconds / timestep)
+    if parts.observation_delay:
+        seconds = _between(u["observation_delay"][0], params.observation_delay)
+        own["observation_delay"] = seconds / control_dt
+    return own
 
 
 def draw_pose(params: JoystickParams, body: Legged, at_home: PhysState, key: Array) -> PhysState:
@@ -97,7 +175,7 @@ def draw_pose(params: JoystickParams, body: Legged, at_home: PhysState, key: Arr
     return at_home._replace(qpos=qpos, qvel=qvel)
 
 
-def _between(unit: Array, bounds: tuple[float, float]) -> Array:
+def _between(unit: Array, bounds: Range) -> Array:
     """Map [-1, 1] onto bounds."""
     low, high = bounds
     return (low + high) / 2 + unit * (high - low) / 2

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxrl_hw.envs.tasks import TaskEntry
+from jaxrl_hw.errors import UserError
 from jaxrl_hw.types import setting
 
 
@@ -125,19 +126,42 @@ class JoystickConfig:
     noise: float = _varies(1.0, at_least=0.0)
     """Scale of all observation noise; 0 for none."""
     randomize: bool = setting(True, driven=True)
-    """Randomize friction, masses, torso offset, joint friction and armature, and start pose."""
-    friction: tuple[float, float] = _varies((0.3, 1.25), above=0.0)
-    """Floor friction coefficient, uniform."""
+    """Draw all that follows anew in every episode, down to the start pose."""
+    friction: tuple[float, float] = _varies((0.3, 1.2), above=0.0)
+    """Friction coefficient between feet and floor, uniform."""
     link_mass: tuple[float, float] = _varies((0.9, 1.1), above=0.0, driven=(1.0, 1.0))
     """Factor on every link's mass and inertia, uniform per link."""
     torso_mass: tuple[float, float] = _varies((-1.0, 3.0), "kg")
     """Mass added to the torso, uniform."""
-    torso_offset: float = _varies(0.03, "m", driven=0.0)
+    torso_offset: float = _varies(0.05, "m", driven=0.0)
     """Largest shift of the torso's centre of mass along each axis."""
     joint_friction: tuple[float, float] = _varies((0.5, 2.0), above=0.0, driven=(1.0, 1.0))
     """Factor on joint friction loss, log-uniform per joint."""
+    joint_damping: tuple[float, float] = _varies((0.5, 2.0), above=0.0, driven=(1.0, 1.0))
+    """Factor on the joints' own damping, log-uniform per joint."""
     armature: tuple[float, float] = _varies((0.9, 1.2), above=0.0, driven=(1.0, 1.0))
     """Factor on joint armature, uniform per joint."""
+    kp: tuple[float, float] = _varies((0.9, 1.1), above=0.0, driven=(1.0, 1.0))
+    """Factor on the motors' proportional gain, uniform per joint."""
+    kd: tuple[float, float] = _varies((0.9, 1.1), above=0.0, driven=(1.0, 1.0))
+    """Factor on the motors' derivative gain, uniform per joint."""
+    torque_limit: tuple[float, float] = _varies((0.9, 1.1), above=0.0, driven=(1.0, 1.0))
+    """Factor on the motors' largest torque, uniform per joint."""
+    joint_offset: float = _varies(0.02, "rad", at_least=0.0, driven=0.0)
+    """Largest error of a joint's zero: its encoder reads the angle and this, and the motor holds
+    its target in the encoder's frame."""
+    imu_tilt: float = _varies(0.0175, "rad", at_least=0.0, at_most=0.5, driven=0.0)
+    """Largest rotation of the IMU in its mount about each axis; it turns gyro and gravity."""
+    gyro_bias: float = _varies(0.05, "rad/s", at_least=0.0, driven=0.0)
+    """Largest constant error of the gyro about each axis."""
+    action_delay: tuple[float, float] = _varies((0.0, 0.02), "s", at_least=0.0, driven=(0.0, 0.0))
+    """Time after which an action reaches the motors, uniform, rounded to physics steps; a control
+    step at most."""
+    observation_delay: tuple[float, float] = _varies(
+        (0.0, 0.02), "s", at_least=0.0, driven=(0.0, 0.0)
+    )
+    """Age of what the policy sees of IMU and encoders, uniform: interpolated between the readings
+    of this control step and of the one before; a control step at most."""
     dry_friction: bool = setting(True, driven=True)
     """Simulate the joints' dry friction; off, a physics step is a fifth cheaper."""
     start_yaw: float = _varies(3.1416, "rad", driven=0.0)
@@ -168,4 +192,22 @@ def sizes(robot: Any) -> tuple[int, int, int]:
     return obs, critic, physics + 13 * 3 + joints + obs + critic
 
 
-ENTRY = TaskEntry("joystick", JoystickConfig, lambda robot: bool(robot.feet), sizes)
+def check_delays(settings: JoystickConfig, robot: Any) -> None:
+    """Raises UserError where a delay is longer than the robot's control step.
+
+    robot: a RobotSpec.
+    """
+    for name in ("action_delay", "observation_delay"):
+        low, high = getattr(settings, name)
+        if high > robot.control_dt + 1e-9:
+            name = name.replace("_", "-")
+            raise UserError(
+                f"--joystick.{name} must be at most a control step, {1e3 * robot.control_dt:g} ms, "
+                f"got {low:g} {high:g} s ({1e3 * high:g} ms); "
+                f"try --joystick.{name} {min(low, robot.control_dt):g} {robot.control_dt:g}"
+            )
+
+
+ENTRY = TaskEntry(
+    "joystick", JoystickConfig, lambda robot: bool(robot.feet), sizes, check=check_delays
+)

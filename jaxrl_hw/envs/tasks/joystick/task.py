@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from jaxrl_hw.envs.physics.api import (
@@ -20,79 +20,77 @@ from jaxrl_hw.envs.tasks.api import Outcome, Start, Task
 from jaxrl_hw.envs.tasks.joystick import (
     commands,
     gait,
-    geometry,
+    motors,
     observations,
     randomize,
     rewards,
+    sensors,
+    signals,
 )
-from jaxrl_hw.envs.tasks.joystick.layout import Legged, legged_layout
-from jaxrl_hw.envs.tasks.joystick.params import JoystickParams, Range, params_of
-from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig, observation_sizes
+from jaxrl_hw.envs.tasks.joystick.layout import legged_layout
+from jaxrl_hw.envs.tasks.joystick.params import (
+    ALL,
+    NONE,
+    JoystickParams,
+    Range,
+    params_of,
+    parts_of,
+)
+from jaxrl_hw.envs.tasks.joystick.settings import (
+    JoystickConfig,
+    check_delays,
+    observation_sizes,
+)
+from jaxrl_hw.envs.tasks.joystick.state import Joystick, JoystickState, target_of
 from jaxrl_hw.types import Observation
-
-CONTACT_FORCE = 1.0
-"""N: a foot that carries more than this is on the ground."""
-
-
-class JoystickState(NamedTuple):
-    """What the task remembers between control steps."""
-
-    command: Array  # [3] m/s, m/s, rad/s, base frame
-    command_left: Array  # int32 [], control steps until the next command
-    push_left: Array  # int32 [], control steps until the next push
-    phase: Array  # [] of the gait, in cycles, 0 to 1
-    action: Array  # [A], the last one
-
-
-class _Joystick(NamedTuple):
-    """The task's constants; its functions below take them first."""
-
-    settings: JoystickConfig
-    robot: Any  # robots.RobotSpec
-    model: Any  # mujoco.MjModel, host side
-    body: Legged
-    at_home: PhysState
-    home_sensordata: np.ndarray
-    nominal: ModelParams
-    torso: int
-    floor: int
-    dt: float
 
 
 def make(config: JoystickConfig, robot: Any, model: Any) -> Task:
     """The task for a legged robot, a `RobotSpec`, and its compiled MjModel.
 
     Raises:
-      UserError: the model lacks sensors or joints that the task reads.
+      UserError: the model lacks sensors or joints that the task reads, or a delay is too long.
     """
+    check_delays(config, robot)
     body = legged_layout(model, robot.feet, robot.soft_limit)
-    t = _Joystick(
+    t = Joystick(
         config,
         robot,
         model,
         body,
         state_at(model),
         sensordata_at(model),
-        nominal_params(model, randomize.FIELDS),
+        NONE,
+        {},
         model.body(robot.torso).id,
         model.geom("floor").id,
         robot.control_dt,
+        float(model.opt.timestep),
     )
-    return _task(t, *observation_sizes(len(t.body.home), len(robot.feet)))
+    return _with_parts(t, [params_of(config)])
 
 
-def _task(t: _Joystick, obs_size: int, critic_size: int) -> Task:
+def _with_parts(t: Joystick, stages: Sequence[JoystickParams] | None) -> Task:
+    """The task that simulates what these parameters need; None for all that there is."""
+    parts = ALL if stages is None else parts_of(stages)
+    parts = parts if t.settings.randomize else NONE
+    nominal = nominal_params(t.model, randomize.fields(parts))
+    return _task(t._replace(parts=parts, nominal=nominal))
+
+
+def _task(t: Joystick) -> Task:
     settings = t.settings
+    obs_size, critic_size = observation_sizes(len(t.body.home), len(t.robot.feet))
     return Task(
         name="joystick",
         obs_size=obs_size,
         critic_size=critic_size,
         action_size=len(t.body.home),
         episode_steps=round(settings.episode_s / t.dt),
-        fields=randomize.FIELDS,
+        fields=randomize.fields(t.parts),
         symmetry=observations.symmetry(t.robot.mirror) if t.robot.mirror else None,
         reset=lambda params, key: _reset(t, params, key),
-        control=lambda params, state, action: _target(t, action),
+        control=lambda params, state, action: _control(t, state, action),
         outcome=lambda params, *args: _outcome(t, params, *args),
         params=params_of(settings),
         params_of=params_of,
@@ -100,20 +98,25 @@ def _task(t: _Joystick, obs_size: int, critic_size: int) -> Task:
         phase_mask=lambda params: observations.phase_mask(
             params.standing_phase, t.body.feet_from_rates, params.standing_phase_speed
         ),
+        late=t.parts.action_delay,
+        with_parts=lambda stages: _with_parts(t, stages),
         motion_prior=lambda: gait.stepping_in_place(params_of(settings), t.robot, t.model, t.body),
     )
 
 
-def _target(t: _Joystick, action: Array) -> Array:
-    """Joint targets [A] of an action [A], rad."""
-    return jnp.asarray(t.body.home) + jnp.asarray(t.robot.action_scale, jnp.float32) * action
+def _control(t: Joystick, state: JoystickState, action: Array) -> Array:
+    if t.parts == NONE:
+        return target_of(t, action)
+    return motors.ctrl(state.own, target_of(t, state.action), target_of(t, action))
 
 
-def _reset(t: _Joystick, p: JoystickParams, key: Array) -> Start:
+def _reset(t: Joystick, p: JoystickParams, key: Array) -> Start:
     key_params, key_pose, key_task, key_noise = jax.random.split(key, 4)
-    params, physics = t.nominal, t.at_home
+    params, physics, own = t.nominal, t.at_home, sensors.Own()
     if t.settings.randomize:
-        params = randomize.draw_params(p, t.model, t.torso, t.floor, t.nominal, key_params)
+        numbers = randomize.draw_numbers(t.parts, t.model, key_params)
+        params = randomize.model_params(p, t.model, t.torso, t.floor, t.nominal, numbers)
+        own = randomize.own_of(p, t.parts, numbers, t.timestep, t.dt)
         physics = randomize.draw_pose(p, t.body, t.at_home, key_pose)
     u = jax.random.uniform(key_task, (8,))
     state = JoystickState(
@@ -122,14 +125,17 @@ def _reset(t: _Joystick, p: JoystickParams, key: Array) -> Start:
         push_left=_push_wait(t, p, u[5]),
         phase=u[6],
         action=jnp.zeros(len(t.body.home)),
+        own=own,
     )
     # the sensors of the home pose: feet on the floor, as they are but for the start's small offsets
-    readings = _readings(t, state, params, physics, jnp.asarray(t.home_sensordata))
-    return Start(physics, params, state, _observe(p, readings, key_noise))
+    readings = signals.readings(t, state, params, physics, jnp.asarray(t.home_sensordata))
+    # before an episode's first moment nothing has moved
+    state = state._replace(own=sensors.remembered(own, readings))
+    return Start(physics, params, state, _observe(p, readings, state.own, key_noise))
 
 
 def _outcome(
-    t: _Joystick,
+    t: Joystick,
     p: JoystickParams,
     state: JoystickState,
     params: ModelParams,
@@ -139,86 +145,17 @@ def _outcome(
     key: Array,
 ) -> Outcome:
     key_events, key_noise = jax.random.split(key)
-    signals = _signals(t, p, state, physics, sensordata, action)
-    parts = rewards.weighted(signals, p.reward, t.dt)
+    found = signals.of(t, p, state, params, physics, sensordata, action)
+    parts = rewards.weighted(found, p.reward, t.dt)
     physics, state = _advance(t, p, state, physics, action, key_events)
-    readings = _readings(t, state, params, physics, sensordata)
-    obs = _observe(p, readings, key_noise)
-    return Outcome(physics, state, obs, parts, signals.fell, _diagnostics(t, signals))
-
-
-def _diagnostics(t: _Joystick, signals: rewards.Signals) -> dict[str, Array]:
-    """Figures a roboticist asks for; `rewards` can look well where these do not."""
-    off = jnp.abs(signals.velocity[:2] - signals.command[:2])
-    return {
-        "tracking/vx_error": off[0],
-        "tracking/vy_error": off[1],
-        "tracking/velocity_error": rewards.velocity_error(signals),
-        "tracking/yaw_error": rewards.yaw_error(signals),
-        "falls_per_min": signals.fell * (60.0 / t.dt),
-        "foot_clearance": jnp.max(signals.foot_height),
-        "power": signals.power,
-        "self_contacts": signals.self_contacts,
-    }
-
-
-def _signals(
-    t: _Joystick,
-    p: JoystickParams,
-    state: JoystickState,
-    physics: PhysState,
-    sensordata: Array,
-    action: Array,
-) -> rewards.Signals:
-    b = t.body
-    quat = physics.qpos[3:7]
-    gravity = geometry.gravity_direction(quat)
-    joint, joint_velocity = physics.qpos[b.qadr], physics.qvel[b.vadr]
-    torque = jnp.clip(
-        b.kp * (_target(t, action) - joint) - b.kd * joint_velocity, -b.torque_limit, b.torque_limit
-    )
-    feet = jnp.concatenate([physics.qvel[3:6], joint_velocity]) @ b.feet_from_rates
-    standing = commands.is_to_stand(p, state.command, physics, feet)
-    stance, swing_height = gait.wanted(p, t.robot, state.phase, standing)
-    fell = (physics.qpos[2] < t.robot.fall_height) | (-gravity[2] < np.cos(t.settings.fall_tilt))
-    return rewards.Signals(
-        command=state.command,
-        standing=standing,
-        velocity=geometry.rotate_inverse(quat, physics.qvel[:3]),
-        angular_velocity=physics.qvel[3:6],
-        gravity=gravity,
-        height_error=physics.qpos[2] - (t.robot.base_height - p.crouch),
-        joint=joint - b.home,
-        beyond_limit=jnp.maximum(b.lower - joint, 0.0) + jnp.maximum(joint - b.upper, 0.0),
-        power=jnp.sum(jnp.abs(torque * joint_velocity)),
-        torque=torque / b.torque_limit,
-        action=action,
-        last_action=state.action,
-        posture=jnp.asarray(t.robot.posture, jnp.float32),
-        foot_height=sensordata[b.foot_pos[:, 2]] - b.foot_rest,
-        foot_speed=jnp.linalg.norm(sensordata[b.foot_vel[:, :2]], axis=-1),
-        foot_sinking=jnp.maximum(-sensordata[b.foot_vel[:, 2]], 0.0),
-        contact=sensordata[b.foot_force] > CONTACT_FORCE,
-        self_contacts=_self_contacts(b, sensordata),
-        stance=stance,
-        swing_height=swing_height,
-        fell=fell,
-        velocity_sigma=p.velocity_sigma,
-        velocity_fine_sigma=p.velocity_fine_sigma,
-        yaw_sigma=p.yaw_sigma,
-        height_sigma=p.height_sigma,
-    )
-
-
-def _self_contacts(b: Legged, sensordata: Array) -> Array:
-    """Points [] at which the robot's own parts touch; 0 for a model that does not count them."""
-    if b.contacts is None:
-        return jnp.zeros(())
-    return sensordata[b.contacts[0]] - sensordata[b.contacts[1]]
+    readings = signals.readings(t, state, params, physics, sensordata)
+    obs = _observe(p, readings, state.own, key_noise)
+    state = state._replace(own=sensors.remembered(state.own, readings))
+    return Outcome(physics, state, obs, parts, found.fell, signals.diagnostics(t, found))
 
 
 def _advance(
-    t: _Joystick,
+    t: Joystick,
     p: JoystickParams,
     state: JoystickState,
     physics: PhysState,
@@ -237,6 +174,7 @@ def _advance(
         push_left=jnp.where(pushed, _push_wait(t, p, u[5]), push_left),
         phase=(state.phase + t.dt / t.robot.gait_period) % 1.0,
         action=action,
+        own=state.own,
     )
 
 
@@ -246,37 +184,19 @@ def _push(p: JoystickParams, u: Array) -> Array:
     return p.push_speed * u[0] * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
 
 
-def _readings(
-    t: _Joystick, state: JoystickState, params: ModelParams, physics: PhysState, sensordata: Array
-) -> observations.Readings:
-    b, quat = t.body, physics.qpos[3:7]
-    return observations.Readings(
-        gyro=physics.qvel[3:6],
-        gravity=geometry.gravity_direction(quat),
-        command=state.command,
-        joint=physics.qpos[b.qadr] - b.home,
-        joint_velocity=physics.qvel[b.vadr],
-        action=state.action,
-        phase=state.phase,
-        velocity=geometry.rotate_inverse(quat, physics.qvel[:3]),
-        base_height=physics.qpos[2] - t.robot.base_height,
-        foot_height=sensordata[b.foot_pos[:, 2]] - b.foot_rest,
-        foot_contact=(sensordata[b.foot_force] > CONTACT_FORCE).astype(jnp.float32),
-        friction=params["geom_friction"][t.floor, 0],
-    )
-
-
-def _observe(p: JoystickParams, readings: observations.Readings, key: Array) -> Observation:
+def _observe(
+    p: JoystickParams, readings: observations.Readings, own: sensors.Own, key: Array
+) -> Observation:
     size, _ = observation_sizes(readings.joint.shape[0], readings.foot_height.shape[0])
     unit = jax.random.uniform(key, (size,), minval=-1.0, maxval=1.0)
-    return observations.observe(readings, unit, p.noise)
+    return observations.observe(readings, sensors.seen(own, readings), unit, p.noise)
 
 
-def _steps(t: _Joystick, u: Array, seconds: Range) -> Array:
+def _steps(t: Joystick, u: Array, seconds: Range) -> Array:
     """A number of control steps uniform over a range of seconds."""
     low, high = seconds
     return jnp.round((low + (high - low) * u) / t.dt).astype(jnp.int32)
 
 
-def _push_wait(t: _Joystick, p: JoystickParams, u: Array) -> Array:
+def _push_wait(t: Joystick, p: JoystickParams, u: Array) -> Array:
     return _steps(t, u, (0.5 * p.push_interval_s, 1.5 * p.push_interval_s))
