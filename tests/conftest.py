@@ -25,6 +25,7 @@ from jaxrl_hw.config import validation
 from jaxrl_hw.config.factory import make_task
 from jaxrl_hw.envs.physics import Physics
 from jaxrl_hw.envs.tasks.api import Task
+from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
 from jaxrl_hw.loggers.console import Console
 
 # As `hardware.xla` does for every run on the C engine: otherwise a host callback may wait for the
@@ -82,7 +83,9 @@ def compiled() -> Callable[[str, str], Compiled]:
 
     @functools.cache
     def make(robot: str, engine: str) -> Compiled:
-        task, physics = make_task(Config(robot=robot, physics=engine))
+        # targets as they are: ctrl has the model's width
+        settings = JoystickConfig(action_delay=(0.0, 0.0))
+        task, physics = make_task(Config(robot=robot, physics=engine, joystick=settings))
         starts = jax.vmap(lambda key: task.reset(task.params, key))
         return Compiled(task, physics, jax.jit(jax.vmap(physics.step)), jax.jit(starts))
 

@@ -17,7 +17,7 @@ from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.planning.continuation import RESUME_WORDS
 from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.training.run import saved_form
-from jaxrl_hw.training.train_step import with_fresh_envs
+from jaxrl_hw.training.train_step import state_form, with_fresh_envs
 from jaxrl_hw.types import Algorithm, TrainState
 
 
@@ -27,7 +27,7 @@ def restore_state(
     """The newest whole checkpoint of the plan's run, or the one `--resume PATH` names; else None.
 
     Where every checkpoint in the run folder is damaged, the mirror's replace them. Where the number
-    of environments has changed, they are reset.
+    of environments or the form of one has changed, they are reset.
 
     Raises:
       UserError: a checkpoint of another form, or a newer version's.
@@ -53,13 +53,24 @@ def restore_state(
         return None
     state: TrainState = found[0]
     saved = jax.tree.leaves(state.env_state.envs)[0].shape[0]
-    if saved == env.num_envs:
+    if saved != env.num_envs:
+        console.message(
+            f"continuing with {env.num_envs:,} environments (reset) instead of {saved:,}; the "
+            "learner is kept"
+        )
+    elif _form(state.env_state) != _form(state_form(env, algorithm).env_state):
+        console.message(
+            "the environments are reset, because other settings simulate other parts of the "
+            "robot; the learner is kept"
+        )
+    else:
         return state
-    console.message(
-        f"continuing with {env.num_envs:,} environments (reset) instead of {saved:,}; the learner "
-        "is kept"
-    )
     return with_fresh_envs(state, env, config.seed)
+
+
+def _form(tree: Any) -> tuple[Any, ...]:
+    leaves, structure = jax.tree.flatten(tree)
+    return structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
 
 
 def _copy_from_mirror(

@@ -12,7 +12,9 @@ import jax
 
 from jaxrl_hw.checkpointing.checkpoint import Checkpoints
 from jaxrl_hw.checkpointing.run_dir import RunDir
+from jaxrl_hw.config import fields, migrations, validation
 from jaxrl_hw.config.factory import make_algorithm, make_env
+from jaxrl_hw.config.resolve import task_name
 from jaxrl_hw.config.saved import config_from, read_settings
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.vector import Env
@@ -75,26 +77,43 @@ def saved_form(
 ) -> Callable[[dict[str, Any]], TrainState]:
     """A function from the settings that a checkpoint was saved with to the form of its state.
 
+    The form follows their number of environments, and their task's settings: what the task does not
+    simulate takes no room.
+
     source: the run's folder, or one in it. Older versions wrote checkpoints without settings: then
-        its config.json says the number of environments.
+        its config.json has them.
     """
 
     def form(saved: dict[str, Any]) -> TrainState:
-        number = int(saved.get("num_envs") or _num_envs_of(source) or env.num_envs)
-        if number == env.num_envs:
+        then = _as_saved(config, saved or _settings_of(source))
+        if then == replace(config, num_envs=env.num_envs):
             return state_form(env, algorithm)
-        return state_form(*environments(replace(config, num_envs=number)))
+        return state_form(*environments(then))
 
     return form
 
 
-def _num_envs_of(source: Path) -> int | None:
-    """Environments of the run that a folder is, or is in; None where no config.json says."""
+def _as_saved(config: Config, saved: dict[str, Any]) -> Config:
+    """The config with the environments of saved settings; with its own where none are saved."""
+    if not saved:
+        return config
+    now = fields.flatten(migrations.as_now(saved))
+    group = task_name(config)
+    shared = {
+        key: value
+        for key, value in now.items()
+        if key in fields.settings_of(type(config))
+        and (key in ("num_envs", "curriculum") or key.startswith(f"{group}."))
+    }
+    return validation.from_dict(shared, config, "the checkpoint's settings")
+
+
+def _settings_of(source: Path) -> dict[str, Any]:
+    """Settings of the run that a folder is, or is in; {} where no config.json says."""
     for folder in (source, source.parent, source.parent.parent):
         if (folder / "config.json").is_file():
-            number = (read_settings(RunDir(folder)) or {}).get("num_envs")
-            return number if isinstance(number, int) else None
-    return None
+            return read_settings(RunDir(folder)) or {}
+    return {}
 
 
 def trained(

@@ -178,3 +178,33 @@ def test_another_curriculum_is_another_run(
     assert line.count("\n") == 1
     assert '"4.9152M: joystick.zero-command=0.25' in line
     assert '"2M: joystick.noise=0.7"' in line
+
+
+WALKER = [
+    *("--robot", "g1_12dof", "--physics", "native", "--num-envs", "4", "--no-tensorboard"),
+    *("--ppo.unroll", "4", "--ppo.epochs", "1", "--net.policy", "8", "--net.value", "8"),
+    *("--ppo.no-motion-prior", "--curriculum", "none"),
+]
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_with_parts_of_a_robot_that_it_did_not_simulate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A walker from before delays has no state for them: its environments begin anew."""
+    argv = [*WALKER, "--run-dir", str(tmp_path / "run")]
+    assert main([*argv, "--iterations", "1"]) == 0
+    record = json.loads((tmp_path / "run/config.json").read_text())
+    for name in ("kp", "kd", "action_delay", "observation_delay", "imu_tilt", "joint_offset"):
+        del record["config"]["joystick"][name]
+    (tmp_path / "run/config.json").write_text(json.dumps(record))
+    assert main([*argv, "--iterations", "2"]) == 0
+    capsys.readouterr()
+    now = ["--joystick.action-delay", "0", "0.02", "--joystick.kp", "0.9", "1.1"]
+    assert main([*argv, *now, "--iterations", "3"]) == 2
+    assert main([*argv, *now, "--iterations", "3", "--override-config"]) == 0
+    assert "are reset" in " ".join(capsys.readouterr().out.split())
+    assert main([*argv, *now, "--iterations", "4"]) == 0
+    assert "are reset" not in " ".join(capsys.readouterr().out.split())
+    rows = (tmp_path / "run/metrics.jsonl").read_text().splitlines()
+    assert [json.loads(row)["iteration"] for row in rows] == [1, 2, 3, 4]

@@ -296,7 +296,18 @@ def test_randomized_values_stay_in_their_ranges_and_fill_them() -> None:
     fills(offset, -c.torso_offset, c.torso_offset)
     np.testing.assert_array_equal(p["body_ipos"][0, links], np.float32(model.body_ipos[links]))
     fills(p["dof_frictionloss"][:, 6:] / model.dof_frictionloss[6:], *c.joint_friction)
+    fills(p["dof_damping"][:, 6:] / model.dof_damping[6:], *c.joint_damping)
     fills(p["dof_armature"][:, 6:] / model.dof_armature[6:], *c.armature)
+    gain, bias = p["actuator_gainprm"], p["actuator_biasprm"]
+    fills(gain[:, :, 0] / model.actuator_gainprm[:, 0], *c.kp)
+    np.testing.assert_array_equal(bias[:, :, 1], -gain[:, :, 0])
+    fills(bias[:, :, 2] / model.actuator_biasprm[:, 2], *c.kd)
+    fills(p["actuator_forcerange"] / model.actuator_forcerange, *c.torque_limit)
+    own = jax.tree.map(np.asarray, start.task.own)
+    fills(own["joint_offset"], -c.joint_offset, c.joint_offset)
+    fills(own["gyro_bias"], -c.gyro_bias, c.gyro_bias)
+    fills(own["action_delay"] * model.opt.timestep, *c.action_delay)
+    fills(own["observation_delay"] * at.robot.control_dt, *c.observation_delay)
     np.testing.assert_array_equal(p["dof_frictionloss"][:, :6], 0)  # the free joint takes none
     # MuJoCo's own sums of the masses that hang on each body
     copy = at.model.__copy__()
