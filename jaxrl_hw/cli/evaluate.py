@@ -3,8 +3,9 @@
 Each of ten fixed commands is followed by its own robot from a standing start, without noise and
 without pushes (`--push` adds those). The first 2 s, in which the robot starts to walk, do not
 count. Physics is stricter than in training: steps of 2 ms, with PD torques computed in each. The
-robust suite (`--suite robust`) repeats this with pushes, other floors and loads, late actions and
-sensor noise.
+robust suite (`--suite robust`) repeats this with pushes, other floors and loads, late actions,
+sensor noise, other motors, joints and sensors, random commands, a drive by joystick, and another
+model of the robot.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def _parse(argv: Sequence[str]) -> Namespace:
     add_run_arguments(parser, seconds=10.0)
     about = "m/s: push the robot every 2.5 s in a random direction"
     parser.add_argument("--push", type=number, default=0.0, metavar="SPEED", help=about)
-    about = "robust: also with pushes, other floors and loads, late actions, noise"
+    about = "robust: also with pushes, other floors, loads, motors and sensors, delays, noise"
     parser.add_argument("--suite", default="commands", metavar="|".join(SUITES), help=about)
     about = "print JSON in place of the table; with FILE, print the table and write JSON there"
     parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help=about)
@@ -84,12 +85,14 @@ def table(found: Evaluation) -> Table:
 
 def suite_table(found: Evaluation) -> Table:
     """The robust suite as a rich table: a row per case."""
-    title = f"{found.robot}: ten commands in harder worlds, pushes every 2.5 s"
+    title = f"{found.robot}: in harder worlds, pushes every 2.5 s"
     names = ["velocity_error", "yaw_error", "power", "self_contacts"]
     shown = make_table("case", *map(_head, [*names, "fell"]), title=title, no_wrap=[0, 5])
     for row in found.cases:
         fell = f"{row['falls']} of {row['trials']}"
         shown.add_row(row["name"], *(_cell(name, row[name]) for name in names), fell)
+        if "settle_s" in row:
+            shown.caption = f"{row['name']}: settles within {row['settle_s']:.2f} s of a change"
     return shown
 
 

@@ -19,12 +19,17 @@ from jaxrl_hw.hardware.detect import usable_cores
 from jaxrl_hw.types import Algorithm
 
 
-def load_task(config: Config, whole: bool = False) -> tuple[Task, mujoco.MjModel]:
+def load_task(
+    config: Config, whole: bool = False, other: bool = False
+) -> tuple[Task, mujoco.MjModel]:
     """The config's task and its model, without an engine.
 
-    whole: with all that the task can simulate, and not only with what the config switches on.
+    Args:
+      whole: with all that the task can simulate, and not only with what the config switches on.
+      other: with the robot's other model.
 
     Raises:
+      ValueError: the robot has no other model.
       UserError: unknown robot or task, a timestep that does not divide the control step, or a model
         that the task cannot use.
     """
@@ -36,7 +41,10 @@ def load_task(config: Config, whole: bool = False) -> tuple[Task, mujoco.MjModel
             f"--timestep must divide the control step of {robot.control_dt} s, got {timestep}; "
             f"try {robot.control_dt / max(substeps, 1):g}"
         )
-    model = compile_model(robot.mjcf, timestep)
+    mjcf = robot.other_mjcf if other else robot.mjcf
+    if mjcf is None:
+        raise ValueError(f"robot {robot.name} has no other model")
+    model = compile_model(mjcf, timestep)
     check_home_pose(model, robot.name)
     body = settings if hasattr(settings, "dry_friction") else config.joystick
     if not body.dry_friction:
@@ -48,13 +56,13 @@ def load_task(config: Config, whole: bool = False) -> tuple[Task, mujoco.MjModel
     return task.with_parts(stages), model
 
 
-def make_task(config: Config, whole: bool = False) -> tuple[Task, Physics]:
-    """The config's task and the engine it runs on; `whole` as for `load_task`.
+def make_task(config: Config, whole: bool = False, other: bool = False) -> tuple[Task, Physics]:
+    """The config's task and the engine it runs on; `whole` and `other` as for `load_task`.
 
     Raises:
       UserError: as for `load_task`; also for an unknown engine.
     """
-    task, model = load_task(config, whole)
+    task, model = load_task(config, whole, other)
     substeps = round(robot_spec(config).control_dt / model.opt.timestep)
     engine = "native" if config.physics == "auto" else config.physics
     threads = config.threads or usable_cores()

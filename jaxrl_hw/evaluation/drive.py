@@ -74,6 +74,7 @@ def drive(
     seconds: float,
     seed: int = 0,
     conditions: Conditions | Sequence[Conditions] = CALM,
+    other: bool = False,
 ) -> Trajectory:
     """Let a policy follow commands.
 
@@ -84,6 +85,7 @@ def drive(
       seconds: how long, where the commands are held.
       seed: of gait phases, starts, noise, delays and pushes.
       conditions: how hard the world is, for all robots or for each of the N.
+      other: on the robot's other model (`RobotSpec.other_mjcf`).
 
     Raises:
       UserError: the config cannot be used, or commands have another shape.
@@ -91,7 +93,7 @@ def drive(
     plan = np.asarray(commands, np.float32)
     if plan.ndim not in (2, 3) or plan.shape[-1] != 3:
         raise UserError(f"commands must have the shape (N, 3) or (T, N, 3), got {plan.shape}")
-    driver = make_driver(config, plan.shape[-2])
+    driver = make_driver(config, plan.shape[-2], other)
     if plan.ndim == 2:
         steps = max(1, round(seconds / driver.control_dt))
         plan = np.broadcast_to(plan, (steps, *plan.shape))
@@ -105,15 +107,15 @@ def drive(
 
 
 @lru_cache(maxsize=4)  # what costs seconds is the compilation, which belongs to the functions
-def make_driver(config: Config, num_envs: int) -> Driver:
-    """num_envs robots of a run's kind, ready to be driven; see `Driver`.
+def make_driver(config: Config, num_envs: int, other: bool = False) -> Driver:
+    """num_envs robots of a run's kind, or of its other model, ready to be driven; see `Driver`.
 
     Raises:
       UserError: the config cannot be used.
     """
     _allow_host_callbacks()
     config = driving_config(config, num_envs)
-    task, physics = make_task(config, whole=True)
+    task, physics = make_task(config, whole=True, other=other)
     task = on_servos(task)
     if task.name == "joystick":
         physics = servo.make(physics.model, physics.substeps, physics.fields)

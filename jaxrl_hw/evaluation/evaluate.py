@@ -42,7 +42,7 @@ class Evaluation:
     """Of every figure over the rows that have it."""
     cases: list[dict[str, Any]] = field(default_factory=list)
     """The robust suite, per case: name, velocity_error (m/s), yaw_error (rad/s), falls (robots that
-    fell), trials (robots), power (W), self_contacts."""
+    fell), trials (robots), power (W), self_contacts; of the joystick drive settle_s (s)."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -86,7 +86,8 @@ def evaluate(
     cases: list[dict[str, Any]] = []
     if suite == "robust":
         driven = drive_suite(run.config, run.policy, seconds, seed)
-        cases, trajectory = [case_row(*case) for case in driven], driven[0][1]
+        cases = [case_row(*case, robot.gait_period) for case in driven]
+        trajectory = driven[0][1]
     else:
         commands = scoring.commands_for(robot) if walks else ((0.0, 0.0, 0.0),) * STARTS
         world = Conditions(push_speed=push)

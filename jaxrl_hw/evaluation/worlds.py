@@ -96,6 +96,7 @@ def make_worlds(
     params = jax.tree.map(lambda value: jnp.full(num_envs, value, jnp.float32), task.params)
     if task.name == "joystick":
         nominal = (float(physics.model.geom("floor").friction[0]),) * 2
+        step = physics.control_dt
         gains = columns([c.gains for c in each])
         losses = columns([(math.log(c.joint_losses[0]), math.log(c.joint_losses[1])) for c in each])
         params = params._replace(
@@ -111,8 +112,8 @@ def make_worlds(
             joint_offset=column([c.joint_offset for c in each]),
             imu_tilt=column([c.imu_tilt for c in each]),
             gyro_bias=column([c.gyro_bias for c in each]),
-            action_delay=columns([(0.0, c.delay_s) for c in each]),
-            observation_delay=columns([(0.0, c.observation_delay_s) for c in each]),
+            action_delay=columns([(0.0, min(c.delay_s, step)) for c in each]),
+            observation_delay=columns([(0.0, min(c.observation_delay_s, step)) for c in each]),
         )
     return World(params, column([c.push_speed for c in each]))
 

@@ -89,6 +89,10 @@ class RobotSpec:
     """Left-right reflection, or None for a robot without that symmetry."""
     soft_limit: float = 0.95
     """Fraction of each joint's range, about its middle, that a policy may use freely."""
+    other_mjcf: Path | None = None
+    """Absolute path of another model of the same robot, which keeps the same promises: other shapes
+    of feet and legs, another floor, another armature. Policies are evaluated on it, never
+    trained."""
 
     def __post_init__(self) -> None:
         if fault := next(self._faults(), ""):
