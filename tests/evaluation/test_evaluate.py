@@ -65,12 +65,17 @@ def test_the_robust_suite_prints_every_case_and_writes_it(walking_run, tmp_path,
     assert main([*flags, "--json", str(path)]) == 0
     printed = capsys.readouterr().out
     found = json.loads(path.read_text())
-    names = [case.name for case in robust_cases(legs=2)]
+    cases = robust_cases(legs=2, other=True)
+    names = [case.name for case in cases]
     assert [case["name"] for case in found["cases"]] == names
     assert all(name in printed for name in names)
     assert found["timestep"] == 0.002
     trials = [case["trials"] for case in found["cases"]]
-    assert trials == [10] + [30] * (len(names) - 1)
+    # a drive has eight robots
+    assert trials == [8 if case.course == "drive" else 10 * case.repeats for case in cases]
+    settled = [case["settle_s"] for case in found["cases"] if "settle_s" in case]
+    assert len(settled) == 1
+    assert 0.0 <= settled[0] <= 0.25  # a quarter of the second after the start
     assert all(0 <= case["falls"] <= case["trials"] for case in found["cases"])
     # the first case is the plain evaluation
     alone = evaluate(walking_run, seconds=3.0)

@@ -31,6 +31,7 @@ _LEFT_ARM, _RIGHT_ARM = tuple(range(15, 22)), tuple(range(22, 29))
 SPEC = RobotSpec(
     name="g1",
     mjcf=Path(__file__).resolve().parent / "g1.xml",
+    other_mjcf=Path(__file__).resolve().parent / "other.xml",
     task="joystick",
     base="pelvis",
     torso="torso_link",

@@ -12,6 +12,7 @@ from jaxrl_hw.envs.robots.spec import Mirror, RobotSpec
 SPEC = RobotSpec(
     name="g1_12dof",
     mjcf=Path(__file__).resolve().parent / "g1_12dof.xml",
+    other_mjcf=Path(__file__).resolve().parent / "other.xml",
     task="joystick",
     base="pelvis",
     torso="pelvis",

@@ -12,6 +12,7 @@ from jaxrl_hw.envs.robots.spec import Mirror, RobotSpec
 SPEC = RobotSpec(
     name="go1",
     mjcf=Path(__file__).resolve().parent / "go1.xml",
+    other_mjcf=Path(__file__).resolve().parent / "other.xml",
     task="joystick",
     base="trunk",
     torso="trunk",
