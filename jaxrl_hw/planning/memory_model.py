@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import jaxrl_hw
 from jaxrl_hw.checkpointing.provenance import package_versions
 from jaxrl_hw.config import validation
-from jaxrl_hw.config.resolve import algorithm_needs, robot_spec, task_name
+from jaxrl_hw.config.resolve import algorithm_needs, robot_spec, stage_settings, task_name
 from jaxrl_hw.config.schema import Config
-from jaxrl_hw.envs.tasks import task_sizes
+from jaxrl_hw.envs.tasks import task_entry, task_sizes
 from jaxrl_hw.hardware import measurement_cache, profiles
 from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.hardware.sizing import MemoryNeed
@@ -150,7 +150,9 @@ def _of_compiling(config: Config) -> tuple[int, int]:
 
 def _state_bytes(config: Config) -> int:
     """Bytes of one environment's state, as float32 numbers."""
-    return 4 * task_sizes(task_name(config), robot_spec(config))[2]
+    robot, task = robot_spec(config), task_name(config)
+    stages = [settings for _, settings in stage_settings(config)]
+    return 4 * (task_sizes(task, robot)[2] + task_entry(task).more_numbers(stages, robot))
 
 
 def estimate(config: Config, hardware: Hardware, needs: Needs) -> dict[str, MemoryNeed]:

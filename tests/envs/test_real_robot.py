@@ -23,6 +23,7 @@ from jaxrl_hw.envs.physics import make_physics, servo
 from jaxrl_hw.envs.physics.api import late_ctrl, nominal_params, state_at
 from jaxrl_hw.envs.physics.model import compile_model
 from jaxrl_hw.envs.robots import get_robot
+from jaxrl_hw.envs.tasks import task_entry
 from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.train import main
@@ -290,3 +291,20 @@ def test_a_delay_longer_than_a_control_step_is_refused_with_its_length(
     stage = Stage(1000, {f"joystick.{name}": (0.0, 0.03)})
     with pytest.raises(UserError, match="20 ms"):
         check(with_values(preset_config("g1_12dof"), {"curriculum": (stage,)}))
+
+
+def test_a_plan_knows_how_large_the_parts_make_an_environment() -> None:
+    robot, entry = get_robot("g1_12dof"), task_entry("joystick")
+    for changes in (
+        {},
+        {"kp": (0.9, 1.1)},
+        {"joint_damping": (0.5, 2.0), "joint_offset": 0.01, "imu_tilt": 0.01},
+        {"action_delay": (0.0, 0.01), "observation_delay": (0.0, 0.01)},
+    ):
+        counts = []
+        for more in ({}, changes):
+            task, _ = load_task(settings(**more))
+            form = jax.eval_shape(lambda key, task=task: task.reset(task.params, key), KEY)
+            counts.append(sum(leaf.size for leaf in jax.tree.leaves((form.params, form.task))))
+        planned = entry.more_numbers([settings(**changes).joystick], robot)
+        assert planned == counts[1] - counts[0]

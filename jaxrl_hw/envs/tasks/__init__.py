@@ -7,7 +7,7 @@ checking tasks imports neither jax nor mujoco; making one does.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -35,6 +35,9 @@ class TaskEntry:
     """Whether a RobotSpec can do it."""
     sizes: Callable[[Any], tuple[int, int, int]] | None = None
     """RobotSpec -> what `task_sizes` gives."""
+    more_numbers: Callable[[Sequence[Any], Any], int] = lambda stages, robot: 0
+    """(its settings in every stage of a run, RobotSpec) -> numbers in one environment's state
+    beside those of `sizes`."""
     check: Callable[[Any, Any], None] = lambda settings, robot: None
     """Raises UserError for settings that cannot be used with a RobotSpec."""
     make: TaskMaker | None = None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
+if TYPE_CHECKING:
+    from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
 
 Number = Any
 """A float, or an array [] of one."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jaxrl_hw.envs.tasks import TaskEntry
+from jaxrl_hw.envs.tasks.joystick.params import params_of, parts_of
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.types import setting
 
@@ -192,6 +194,24 @@ def sizes(robot: Any) -> tuple[int, int, int]:
     return obs, critic, physics + 13 * 3 + joints + obs + critic
 
 
+def more_numbers(stages: Sequence[JoystickConfig], robot: Any) -> int:
+    """Numbers in one environment's state beside those of `sizes`, where a run has these stages.
+
+    robot: a RobotSpec. Source: randomize.fields and sensors.Own.
+    """
+    if not stages[0].randomize:
+        return 0
+    parts, joints = parts_of([params_of(settings) for settings in stages]), len(robot.action_scale)
+    return (
+        22 * joints * parts.gains  # 10 gains, 10 biases and a range
+        + (joints + 6) * parts.damping
+        + joints * parts.zeros
+        + 7 * parts.imu
+        + parts.action_delay
+        + (7 + 2 * joints) * parts.observation_delay
+    )
+
+
 def check_delays(settings: JoystickConfig, robot: Any) -> None:
     """Raises UserError where a delay is longer than the robot's control step.
 
@@ -209,5 +229,10 @@ def check_delays(settings: JoystickConfig, robot: Any) -> None:
 
 
 ENTRY = TaskEntry(
-    "joystick", JoystickConfig, lambda robot: bool(robot.feet), sizes, check=check_delays
+    "joystick",
+    JoystickConfig,
+    lambda robot: bool(robot.feet),
+    sizes,
+    more_numbers,
+    check_delays,
 )
