@@ -29,7 +29,7 @@ from jaxrl_hw.training.warm_start import MIN_STD, REMEMBERED_BATCHES
 
 SMALL = [
     *("--robot", "cartpole", "--physics", "native", "--num-envs", "8", "--no-tensorboard"),
-    *("--ppo.unroll", "4", "--ppo.epochs", "2", "--ppo.minibatches", "2"),
+    *("--ppo.unroll", "4", "--ppo.epochs", "2", "--ppo.minibatch-size", "16"),
     *("--cartpole.episode-s", "1"),
 ]
 

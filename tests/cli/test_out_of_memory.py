@@ -19,7 +19,7 @@ from jaxrl_hw.types import TrainState
 
 SMALL = [
     *("--robot", "cartpole", "--physics", "native", "--num-envs", "16", "--no-tensorboard"),
-    *("--ppo.unroll", "4", "--ppo.epochs", "2", "--ppo.minibatches", "2"),
+    *("--ppo.unroll", "4", "--ppo.epochs", "2", "--ppo.minibatch-size", "16"),
     *("--net.policy", "16", "--net.value", "16", "--cartpole.episode-s", "1"),
 ]
 NO_ROOM = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate {} bytes."

@@ -23,7 +23,7 @@ from jaxrl_hw.train import main
 
 SMALL = [
     *("--robot", "cartpole", "--physics", "native", "--num-envs", "8", "--no-tensorboard"),
-    *("--ppo.unroll", "4", "--ppo.epochs", "2", "--ppo.minibatches", "2"),
+    *("--ppo.unroll", "4", "--ppo.epochs", "2", "--ppo.minibatch-size", "16"),
     *("--net.policy", "16", "--net.value", "16", "--cartpole.episode-s", "1"),
 ]
 BY_THE_CLOCK = {"wall_s", "iterations_per_min", "env_steps_per_s", "memory_bytes"}
@@ -93,7 +93,7 @@ def test_a_new_run_writes_the_files_of_the_contract(whole: Path) -> None:
     record = json.loads((whole / "config.json").read_text())
     assert record["config"]["num_envs"] == 8
     assert record["config"]["physics"] == "native"
-    assert record["config"]["ppo"]["minibatches"] == 2
+    assert record["config"]["ppo"]["minibatch_size"] == 16
     assert {"jax", "mujoco", "optax"} <= set(record["versions"])
     plan = json.loads((whole / "plan.json").read_text())
     assert plan["predicted_bytes"]["total"] > 0
