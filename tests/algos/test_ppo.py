@@ -215,7 +215,12 @@ def unevenness(algorithm: Algorithm, learner: Learner) -> float:
 def test_the_mirror_loss_makes_the_policy_even() -> None:
     left = {}
     for mode in ("loss", "none"):
-        changes = {"epochs": 20, "minibatch_size": 32, "learning_rate": 3e-3, "symmetry_coef": 100.0}
+        changes = {
+            "epochs": 20,
+            "minibatch_size": 32,
+            "learning_rate": 3e-3,
+            "symmetry_coef": 100.0,
+        }
         algorithm = make(MIRROR, **{**changes, "symmetry": mode})
         metrics, _, after = updated(algorithm, updates=3)
         left[mode] = unevenness(algorithm, after)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 import signal
@@ -20,6 +21,7 @@ from jaxrl_hw import fit, load_run
 from jaxrl_hw.cli.flags import parse
 from jaxrl_hw.config.presets import preset_config
 from jaxrl_hw.train import main
+from jaxrl_hw.training.stopping import WINDOW
 
 SMALL = [
     *("--robot", "cartpole", "--physics", "native", "--num-envs", "8", "--no-tensorboard"),
@@ -201,19 +203,21 @@ def test_learning_settings_may_change_where_the_user_says_so_but_not_the_network
 
 
 def test_a_run_stops_early_where_its_return_no_longer_grows(tmp_path: Path) -> None:
-    """No return is a billion above another: the first mean of ten is the best for good."""
-    argv = [*SMALL, "--run-dir", str(tmp_path), "--iterations", "300", "--save-every", "100"]
-    argv += ["--early-stop", "patience=4,min-delta=1e9"]
+    """No return is a billion above another: the first mean over the window is the best for good."""
+    argv = [*SMALL, "--num-envs", "64", "--ppo.unroll", "50", "--ppo.minibatch-size", "1600"]
+    argv += ["--run-dir", str(tmp_path), "--iterations", "300", "--save-every", "100"]
+    argv += ["--early-stop", "patience=12.8k,min-delta=1e9"]
     assert main(argv) == 0
     returns = [row["episode_return"] for row in rows(tmp_path)]
     first = next(i for i, value in enumerate(returns) if value is not None)
-    assert len(returns) == first + 10 + 4
+    window = math.ceil(WINDOW / 3200)
+    assert len(returns) == first + window + 4, "12,800 env steps of 3,200 each"
     assert checkpoints(tmp_path)[-1] == len(returns)
     assert sessions(tmp_path)[-1]["ended"] == "early stop"
     before = fingerprint(tmp_path)
     assert main(argv) == 0, "the same command knows that it is over"
     assert fingerprint(tmp_path) == before
-    argv[-1] = "patience=6,min-delta=1e9"
+    argv[-1] = "patience=19.2k,min-delta=1e9"
     assert main(argv) == 0, "with more patience it continues"
     assert len(rows(tmp_path)) == len(returns) + 2
 
