@@ -173,6 +173,17 @@ def test_the_same_command_does_not_try_again_what_did_not_fit(
     assert size_of(tmp_path) == (16, 32)
 
 
+def test_fewer_environments_keep_the_unroll_that_was_chosen_for_more(tmp_path: Path) -> None:
+    flags = ("--num-envs", "256", "--ppo.unroll", "0", "--ppo.minibatch-size", "1024")
+    train(tmp_path, 2, *flags, build=Faulty(2))
+    train(tmp_path, 3, *flags)
+    config = config_of(tmp_path)
+    assert (config["num_envs"], config["ppo"]["unroll"]) == (128, 24)
+    assert config["ppo"]["minibatch_size"] == 1024
+    steps = [row["env_steps"] for row in lines(tmp_path / "metrics.jsonl")]
+    assert steps == [24 * 256, 24 * (256 + 128), 24 * (256 + 2 * 128)]
+
+
 def test_another_device_tries_the_size_that_is_asked_for(tmp_path: Path) -> None:
     train(tmp_path, 3, build=Faulty(2))
     sessions = tmp_path / "sessions.jsonl"
