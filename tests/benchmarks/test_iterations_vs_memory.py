@@ -87,7 +87,7 @@ def test_rows_are_those_of_real_runs_the_smallest_first(results: tuple[Path, str
     for result in (small, large):
         rate = result["iterations_per_min"]
         assert result["env_steps_per_s"] == pytest.approx(
-            rate / 60 * 32 * result["num_envs"], rel=0.01
+            rate / 60 * 48 * result["num_envs"], rel=0.01
         )
         assert result["minutes_per_1000_iterations"] == pytest.approx(1000 / rate, abs=0.01)
         assert min(result["measured_bytes"], result["compile_peak_bytes"]) > 100e6

@@ -11,6 +11,7 @@ import pytest
 
 from jaxrl_hw import make_plan
 from jaxrl_hw.cli.flags import parse
+from jaxrl_hw.cli.run_summary import summarize
 from jaxrl_hw.config.goal import goal_iteration
 from jaxrl_hw.train import main
 
@@ -63,6 +64,16 @@ def test_the_same_command_has_nothing_left_to_do(whole: Path, goal: str) -> None
     assert main([*SMALL, "--run-dir", str(whole), "--timesteps", goal]) == 0
     assert main(["--robot", "cartpole", "--run-dir", str(whole)]) == 0
     assert files(whole) == before
+
+
+def test_a_list_of_runs_shows_the_goal_in_iterations(whole: Path, tmp_path: Path) -> None:
+    found = summarize(whole)
+    assert (found.status, found.goal, found.saved) == ("done", 5, 5)
+    folder = tmp_path / "half"
+    both = ["--timesteps", "10k", "--iterations", "4"]
+    assert main([*SMALL, "--run-dir", str(folder), *both, "--time-limit", "1s"]) == 75
+    found = summarize(folder)
+    assert (found.status, found.goal, found.saved) == ("ready", 4, 1)
 
 
 @pytest.mark.parametrize("goal", ["1", "100", "128"])

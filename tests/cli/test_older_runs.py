@@ -166,6 +166,7 @@ def test_iterations_of_settings_are_those_of_the_run(tmp_path: Path) -> None:
     found = parse(["--robot", "g1_12dof", "--run-dir", str(folder)])
     assert found.ppo.anneal_steps == 1000 * 5000 + 620 * 2400
     assert found.ppo.critic_warmup_steps == 120 * 5000
+    assert found.ppo.minibatch_size == 400, "of the 2,400 samples that it has now"
 
 
 @pytest.mark.slow
