@@ -107,9 +107,12 @@ def footprint(config: Config, hardware: Hardware) -> Footprint:
         items, source = known.points[at], COMPILED
         if at != config.num_envs:
             source += f" for {at:,} environments"
-        # the estimate gives the fixed part
-        grows = {name: value for name, value in items.items() if parts[name].per_env > 0}
-        grown = {name: value - parts[name].fixed for name, value in grows.items()}
+        # the estimate gives the fixed part; of temporaries the fixed ones may not be the largest
+        grown = {
+            name: max(items[name] - part.fixed, min(items[name], part.per_env * at))
+            for name, part in parts.items()
+            if name in items and part.per_env > 0
+        }
         parts = _lines(items, at, grown, at)
     profile = profiles.of(hardware.platform, hardware.name, hardware.memory_total)
     name, reserved, compiling = "driver", profile.reserved, 0
@@ -178,7 +181,9 @@ def estimate(config: Config, hardware: Hardware, needs: Needs) -> dict[str, Memo
         "replay": MemoryNeed(needs.replay_bytes, 0),
         "environments": MemoryNeed(0, state),
         "rollout": MemoryNeed(0, needs.unroll * needs.sample_bytes),
-        "temporaries": MemoryNeed(needs.update_bytes, collecting),
+        "temporaries": MemoryNeed(
+            needs.update_bytes, max(collecting, needs.unroll * needs.value_bytes)
+        ),
         "physics": engine,
     }
 

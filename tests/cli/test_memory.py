@@ -25,7 +25,7 @@ from jaxrl_hw.train import main
 COMMON = ["--robot", "cartpole", "--physics", "native", "--no-tensorboard", "--ppo.epochs", "1"]
 WIDE = [*COMMON, "--net.policy", "256", "128", "--net.value", "256", "128"]
 WIDE += ["--ppo.unroll", "32", "--ppo.minibatch-size", "4096", "--max-envs", "100000"]
-SMALL = [*COMMON, "--iterations", "2", "--ppo.unroll", "64", "--ppo.minibatch-size", "65536"]
+SMALL = [*COMMON, "--iterations", "2", "--ppo.unroll", "64", "--ppo.minibatch-size", "1024"]
 SMALL += ["--net.policy", "8", "--net.value", "8"]
 Train = Callable[..., tuple[int, str, str]]
 
