@@ -144,7 +144,7 @@ def test_the_compiler_s_count_is_believed_before_anything_is_allocated(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Stored figures that are far too low let auto choose far too many environments."""
-    heavy = [*SMALL, "--net.policy", "512", "512", "--max-envs", "8000"]
+    heavy = [*SMALL, "--net.value", "512", "512", "--max-envs", "8000"]
     high = ["--memory-limit", f"{limit_mb(1.6)}MB"]
     argv = [*heavy, *high, "--run-dir", str(tmp_path / "run")]
     key = program_key(make_plan(parse(argv)).config, detect())
