@@ -37,7 +37,6 @@ from jaxrl_hw.types import (
     Learner,
     Metrics,
     Motion,
-    Needs,
     Observation,
     PhaseMask,
     Sizes,
@@ -121,7 +120,9 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
         before = learner.params.log_std
         loss = _make_loss(config, nets, learner.obs_stats, symmetry, before)
         minimize = partial(optimizer.update, frozen=clock.is_warming)
-        params, opt_state, losses = _optimize(needs, minimize, loss, learner, samples, key)
+        # as many as without mirrored samples, which go with their originals
+        counts = needs.epochs, needs.minibatches(batch.reward.size)
+        params, opt_state, losses = _optimize(counts, minimize, loss, learner, samples, key)
         opt_state = adapt_rate(config, opt_state, clock, losses["kl"][-1].mean())
         bound = noise_bound(config, net.init_std, clock)
         params = params._replace(log_std=jnp.minimum(params.log_std, bound))
@@ -269,14 +270,19 @@ def _make_loss(
 
 
 def _optimize(
-    needs: Needs, minimize: Any, loss: Any, learner: Learner, samples: Samples, key: Array
+    counts: tuple[int, int],
+    minimize: Any,
+    loss: Any,
+    learner: Learner,
+    samples: Samples,
+    key: Array,
 ) -> tuple[Params, Any, Metrics]:
     """All epochs of shuffled minibatches; returns the metrics of each minibatch, stacked.
 
+    counts: epochs, and minibatches in each.
     Where the samples do not divide evenly, each pass leaves a few of them out, never the same.
     """
-    size = samples.advantage.shape[0]
-    count = needs.minibatches(size)
+    size, (epochs, count) = samples.advantage.shape[0], counts
     length = size // count
 
     def step(carry: tuple[Params, Any], index: Array) -> tuple[tuple[Params, Any], Metrics]:
@@ -291,6 +297,6 @@ def _optimize(
         order = jax.random.permutation(key, size)[: length * count]
         return lax.scan(step, carry, order.reshape(count, length))
 
-    keys = jax.random.split(key, needs.epochs)
+    keys = jax.random.split(key, epochs)
     (params, opt_state), metrics = lax.scan(epoch, (learner.params, learner.opt_state), keys)
     return params, opt_state, metrics

@@ -176,9 +176,21 @@ def estimate(config: Config, hardware: Hardware, needs: Needs) -> dict[str, Memo
         "replay": MemoryNeed(needs.replay_bytes, 0),
         "environments": MemoryNeed(0, state),
         "rollout": MemoryNeed(0, needs.unroll * needs.sample_bytes),
-        "temporaries": MemoryNeed(needs.update_bytes, collecting),
+        "temporaries": _temporaries(needs, collecting),
         "physics": engine,
     }
+
+
+def _temporaries(needs: Needs, collecting: int) -> MemoryNeed:
+    """Of a minibatch, or of the whole batch where the usual numbers of environments do not fill
+    one minibatch.
+
+    collecting: bytes per environment of the collection.
+    """
+    if needs.minibatch_size <= needs.unroll * MEASURED_AT[1]:
+        return MemoryNeed(needs.update_bytes, collecting)
+    of_a_step = needs.unroll * needs.update_bytes // needs.minibatch_size
+    return MemoryNeed(0, max(collecting, of_a_step))
 
 
 def program_key(

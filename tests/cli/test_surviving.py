@@ -20,7 +20,7 @@ from jaxrl_hw.train import main
 
 SMALL = [
     *("--robot", "cartpole", "--physics", "native", "--num-envs", "8", "--no-tensorboard"),
-    *("--ppo.unroll", "4", "--ppo.epochs", "1", "--ppo.minibatches", "1"),
+    *("--ppo.unroll", "4", "--ppo.epochs", "1", "--ppo.minibatch-size", "32"),
     *("--net.policy", "8", "--net.value", "8", "--cartpole.episode-s", "1"),
     *("--save-every", "2", "--keep", "2"),
 ]
