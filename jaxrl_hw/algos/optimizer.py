@@ -29,13 +29,10 @@ def make_optimizer(config: PPOConfig) -> optax.GradientTransformationExtraArgs:
 
     def clipped_adam(learning_rate: Any) -> optax.GradientTransformation:
         adam = optax.adam(learning_rate, eps=1e-5)
-        steps = [
-            optax.clip_by_global_norm(config.max_grad_norm),
-            freeze_policy(adam) if config.critic_warmup_steps else adam,
-        ]
-        return optax.chain(
-            *steps, *([follow(config.weight_averaging)] if config.weight_averaging else [])
-        )
+        clip = optax.clip_by_global_norm(config.max_grad_norm)
+        mean = [follow(config.weight_averaging)] if config.weight_averaging else []
+        frozen = freeze_policy(adam) if config.critic_warmup_steps else adam
+        return optax.chain(clip, frozen, *mean)
 
     # the rate is part of the state, so that it is saved and continues with it
     return optax.inject_hyperparams(clipped_adam)(

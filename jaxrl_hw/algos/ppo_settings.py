@@ -129,10 +129,12 @@ def _warm_started(ppo: PPOConfig, env_steps: int, has_critic: bool) -> PPOConfig
     )
 
 
-def _smaller_minibatches(ppo: PPOConfig) -> PPOConfig:
-    return replace(ppo, minibatch_size=max(1, ppo.minibatch_size // 2))
-
-
 ENTRY = AlgorithmEntry(
-    "ppo", PPOConfig, _needs, "jaxrl_hw.algos.ppo", _sized, _warm_started, _smaller_minibatches
+    "ppo",
+    PPOConfig,
+    _needs,
+    "jaxrl_hw.algos.ppo",
+    _sized,
+    _warm_started,
+    smaller_minibatches=lambda ppo: replace(ppo, minibatch_size=max(1, ppo.minibatch_size // 2)),
 )

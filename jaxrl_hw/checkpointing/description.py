@@ -59,9 +59,7 @@ def seal(meta: Mapping[str, Any]) -> Meta:
 def unseal(meta: Any, newest: int = FORMAT) -> Meta:
     """Check a description and return it without its checksum.
 
-    Raises:
-      DamagedError: the checksum disagrees.
-      UserError: its format is above `newest`.
+    Raises DamagedError where the checksum disagrees, UserError where its format is above `newest`.
     """
     if not isinstance(meta, dict):
         raise DamagedError("the description is incomplete")

@@ -39,11 +39,12 @@ def add_checksums(arrays: Arrays, description: Description) -> None:
 
 def check_same(description: Description, template: Any, source: str) -> None:
     """Raises UserError, naming the first leaves that differ, where `template` has another form."""
-    wanted = {name: _form(leaf) for name, leaf in _named(template).items()}
+    leaves = {n: x if hasattr(x, "dtype") else np.asarray(x) for n, x in _named(template).items()}
+    wanted = {name: _text(str(leaf.dtype), leaf.shape) for name, leaf in leaves.items()}
     saved = {name: _text(entry["dtype"], entry["shape"]) for name, entry in description.items()}
     differing = [
         f"{name}: saved {saved.get(name, 'nothing')}, now {wanted.get(name, 'nothing')}"
-        for name in [*wanted, *(name for name in saved if name not in wanted)]
+        for name in {**wanted, **saved}
         if saved.get(name) != wanted.get(name)
     ]
     if differing:
@@ -60,7 +61,20 @@ def verified(arrays: Mapping[str, Any], description: Description) -> Arrays:
 
     Raises DamagedError where one is missing or differs from its checksum.
     """
-    return {name: _checked(name, arrays, entry) for name, entry in description.items()}
+    found = {}
+    for name, entry in description.items():
+        is_key = "impl" in entry
+        shape = tuple(entry["raw" if is_key else "shape"])
+        dtype = np.dtype(np.uint32) if is_key else jnp.dtype(entry["dtype"])
+        if 0 in shape:  # not saved: Orbax refuses arrays without elements
+            found[name] = np.zeros(shape, dtype)
+            continue
+        if name not in arrays:
+            raise DamagedError(f"{name} is missing")
+        found[name] = array = np.asarray(arrays[name])
+        if (array.shape, array.dtype, _crc(array)) != (shape, dtype, entry["crc"]):
+            raise DamagedError(f"{name} differs from what was written")
+    return found
 
 
 def from_arrays(arrays: Arrays, description: Description, template: Any) -> Any:
@@ -95,35 +109,16 @@ def _is_key(leaf: Any) -> bool:
     return dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
 
 
-def _form(leaf: Any) -> str:
-    if not hasattr(leaf, "dtype"):
-        leaf = np.asarray(leaf)
-    return _text(str(leaf.dtype), leaf.shape)
-
-
 def _text(dtype: str, shape: Any) -> str:
     return f"{dtype}[{','.join(str(n) for n in shape)}]"
 
 
 def _describe(leaf: Any, array: np.ndarray) -> dict[str, Any]:
-    if _is_key(leaf):
-        impl = str(jax.random.key_impl(leaf))
-        raw = list(array.shape)
-        return {"dtype": str(leaf.dtype), "shape": list(leaf.shape), "raw": raw, "impl": impl}
-    return {"dtype": str(array.dtype), "shape": list(array.shape)}
-
-
-def _checked(name: str, arrays: Mapping[str, Any], entry: Mapping[str, Any]) -> np.ndarray:
-    shape = tuple(entry.get("raw", entry["shape"]))
-    dtype = np.dtype(np.uint32) if "impl" in entry else jnp.dtype(entry["dtype"])
-    if 0 in shape:  # not saved: Orbax refuses arrays without elements
-        return np.zeros(shape, dtype)
-    if name not in arrays:
-        raise DamagedError(f"{name} is missing")
-    array = np.asarray(arrays[name])
-    if array.shape != shape or array.dtype != dtype or _crc(array) != entry["crc"]:
-        raise DamagedError(f"{name} differs from what was written")
-    return array
+    shape = list(array.shape)
+    if not _is_key(leaf):
+        return {"dtype": str(array.dtype), "shape": shape}
+    impl = str(jax.random.key_impl(leaf))
+    return {"dtype": str(leaf.dtype), "shape": list(leaf.shape), "raw": shape, "impl": impl}
 
 
 def _crc(array: np.ndarray) -> int:

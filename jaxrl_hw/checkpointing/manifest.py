@@ -8,16 +8,15 @@ from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+from jaxrl_hw.checkpointing.run_dir import SMALL_FILES
 from jaxrl_hw.errors import UserError
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-CHECKPOINTS, POLICY = "checkpoints", "policy"
-REQUIRED = "config.json"
-FILES = (REQUIRED, "plan.json", "sessions.jsonl", "metrics.jsonl", "report.html")
+FILES = (*SMALL_FILES, "report.html")
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_INSIDE = re.compile(rf"(?:{CHECKPOINTS}/[0-9]+|{POLICY})/.+")
+_INSIDE = re.compile("(?:checkpoints/[0-9]+|policy)/.+")
 _LONGEST = 1000
 
 
@@ -55,8 +54,8 @@ class Manifest:
 def decode(data: bytes, source: str) -> Manifest:
     """Read the manifest of a zip; every path in it is safe and belongs to a run.
 
-    Raises:
-      UserError: it is damaged, of another format, or lists what no run has; names `source`.
+    Raises UserError, naming `source`, where it is damaged, of another format or lists what no run
+    has.
     """
     try:
         record = json.loads(data)
@@ -70,7 +69,7 @@ def decode(data: bytes, source: str) -> Manifest:
             )
         case {"name": str(name), "iteration": int(iteration), "best": best, "files": dict(files)}:
             entries = {path: _entry(path, files, source) for path in files}
-            if REQUIRED in entries and (best is None or isinstance(best, int)):
+            if "config.json" in entries and (best is None or isinstance(best, int)):
                 return Manifest(name, iteration, best, entries)
     raise UserError(f"{MANIFEST} in {source} is incomplete; pack the run again")
 

@@ -13,12 +13,11 @@ from pathlib import Path
 
 from jaxrl_hw.checkpointing.description import META
 from jaxrl_hw.checkpointing.files import disk_errors, free_name, write_bytes
-from jaxrl_hw.checkpointing.run_dir import RunDir
+from jaxrl_hw.checkpointing.run_dir import SMALL_FILES, RunDir
 from jaxrl_hw.checkpointing.store import CheckpointStore
 from jaxrl_hw.errors import RunError, first_line
 from jaxrl_hw.loggers.jsonl import Warn
 
-SMALL_FILES = ("config.json", "plan.json", "sessions.jsonl", "metrics.jsonl")
 _QUIET_S = 3.0
 """Closing waits this long before it prints that it waits."""
 
@@ -38,8 +37,8 @@ class Mirror:
     """A thread that copies the run's folder to the mirror at every request.
 
     run: the run's folder.
-    mirror: its folder in the mirror.
-    store: the run's checkpoints, as their writer sees them.
+    mirror: its folder in the mirror; created, but not the drive that it is on.
+    store: the run's checkpoints, as their writer sees them; keeps one that is being copied.
     warn: called by the thread with every failure; the next request tries again.
     replace: whether another run's mirror of this name is moved aside, not refused.
     """
@@ -108,8 +107,7 @@ class Mirror:
                     return
                 wanted = self._requests
             try:
-                update_mirror(self.run, self.mirror, self._store, self._replace)
-                self._replace = False  # from now on the mirror is this run's own
+                self._update()
             except Exception as error:  # no failure here may stop the training
                 self._warn(
                     f"not mirrored: {first_line(error)}; the training continues, and the next "
@@ -119,40 +117,31 @@ class Mirror:
                 self._served = wanted
                 self._changed.notify_all()
 
-
-def update_mirror(run: RunDir, mirror: RunDir, store: CheckpointStore, replace: bool) -> None:
-    """Copy the run's small files and complete checkpoints to its mirror.
-
-    Args:
-      run: the run.
-      mirror: its folder in the mirror; created, but not the drive that it is on.
-      store: the run's checkpoints; does not delete one that is being copied.
-      replace: whether another run's mirror of this name is moved aside, not refused.
-
-    Raises:
-      RunError: the folder mirrors another run, or the mirror's drive is missing.
-      OSError: the disk refuses.
-    """
-    if not mirror.path.parent.parent.is_dir():  # else an unmounted drive looks like an empty one
-        raise RunError(f"{mirror.path.parent.parent} does not exist (is the drive mounted?)")
-    if mirror.newest_checkpoint() and mirror.read_id() != run.read_id():
-        if not replace:
-            raise RunError(
-                f"{mirror.path} is the mirror of another run; choose another --mirror or --run-dir"
-            )
-        mirror.path.rename(free_name(mirror.path))
-    mirror.path.mkdir(parents=True, exist_ok=True)
-    # First the small files: a resumed run cuts rows of metrics.jsonl past its newest checkpoint,
-    # but could not invent missing ones.
-    _copy_small_files(run, mirror)
-    copies, iterations = CheckpointStore(mirror.checkpoints), store.iterations()
-    for checkpoint in reversed(store.sound()):  # of a damaged one, the mirror's copy may be whole
-        _copy_checkpoint(store, copies, checkpoint.iteration)
-    for iteration in copies.iterations():
-        # A later one stays until the run has come that far again.
-        if iterations and iteration < iterations[-1] and iteration not in iterations:
-            copies.delete(iteration)
-    copies.sweep()
+    def _update(self) -> None:
+        """Copy the small files and complete checkpoints. Raises RunError and OSError."""
+        mirror, store, drive = self.mirror, self._store, self.mirror.path.parent.parent
+        if not drive.is_dir():  # else an unmounted drive looks like an empty one
+            raise RunError(f"{drive} does not exist (is the drive mounted?)")
+        if mirror.newest_checkpoint() and mirror.read_id() != self.run.read_id():
+            if not self._replace:
+                raise RunError(
+                    f"{mirror.path} is the mirror of another run; choose another --mirror or "
+                    "--run-dir"
+                )
+            mirror.path.rename(free_name(mirror.path))
+        mirror.path.mkdir(parents=True, exist_ok=True)
+        # First the small files: a resumed run cuts rows of metrics.jsonl past its newest
+        # checkpoint, but could not invent missing ones.
+        _copy_small_files(self.run, mirror)
+        copies, iterations = CheckpointStore(mirror.checkpoints), store.iterations()
+        for checkpoint in reversed(store.sound()):  # of a damaged one, the mirror's may be whole
+            _copy_checkpoint(store, copies, checkpoint.iteration)
+        for iteration in copies.iterations():
+            # A later one stays until the run has come that far again.
+            if iterations and iteration < iterations[-1] and iteration not in iterations:
+                copies.delete(iteration)
+        copies.sweep()
+        self._replace = False  # from now on the mirror is this run's own
 
 
 def copy_back(mirror: RunDir, run: RunDir) -> None:

@@ -15,7 +15,7 @@ from jaxrl_hw.checkpointing import store
 from jaxrl_hw.checkpointing.files import disk_errors
 from jaxrl_hw.checkpointing.manifest import FILES, MANIFEST, Entry, Manifest, unsafe
 from jaxrl_hw.checkpointing.run_dir import RunDir, check_run, name_of
-from jaxrl_hw.checkpointing.sessions import closing_record, open_session
+from jaxrl_hw.checkpointing.sessions import KILLED, open_session, with_open
 from jaxrl_hw.errors import RunError, UserError
 
 _ATTEMPTS = 5
@@ -39,14 +39,11 @@ def pack(folder: Path, out: Path | None = None, force: bool = False) -> Packed:
     The run may be in training. Where it deletes a checkpoint that is being read, packing starts
     again.
 
-    Args:
-      folder: the run's.
-      out: the zip; by default the run's name in the current folder.
-      force: whether to replace a file of that name.
-
-    Raises:
-      UserError: the folder holds no run or no checkpoint, or `out` cannot be used.
-      RunError: the disk refuses, or the run keeps changing.
+    folder: the run's.
+    out: the zip; by default the run's name in the current folder.
+    force: whether to replace a file of that name.
+    Raises UserError where the folder holds no run or no checkpoint, or `out` cannot be used;
+    RunError where the disk refuses, or the run keeps changing.
     """
     check_run(folder)
     if RunDir(folder).read_config() is None:
@@ -146,8 +143,9 @@ def _sessions(run: RunDir, iteration: int) -> bytes:
         raise UserError(f"{run.sessions_jsonl} is not a text file; delete or restore it") from error
     if opened != open_session(run):
         raise _ChangedError
-    closing = closing_record(opened, records, iteration) if opened else None
-    records = [*records, closing] if closing else records
+    if opened:
+        ended = KILLED if opened.state == KILLED else "packed"
+        records = with_open(records, opened, iteration, ended)
     return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in records).encode()
 
 

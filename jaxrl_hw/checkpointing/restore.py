@@ -31,13 +31,6 @@ _ATTEMPTS = 3
 class AllDamagedError(RunError):
     """There are checkpoints, and every one is damaged."""
 
-    def __init__(self, folders: list[Path]) -> None:
-        names = ", ".join(map(str, folders))
-        super().__init__(
-            f"no checkpoint could be restored, all are damaged: {names}; restore one from a copy, "
-            "or start a new run with --resume never"
-        )
-
 
 def read_checkpoint(
     folder: Path, template: Template, migrations: Migrations = MIGRATIONS
@@ -84,11 +77,14 @@ def read_newest(
             except DamagedError as error:
                 if not folder.exists():
                     continue  # another process trains here and has deleted it
-                damaged.append(folder)
+                damaged.append(str(folder))
                 store.damaged.add(number)
                 warn(f"checkpoint {folder} is damaged and skipped: {error}")
         if damaged:
-            raise AllDamagedError(damaged)
+            raise AllDamagedError(
+                f"no checkpoint could be restored, all are damaged: {', '.join(damaged)}; restore "
+                "one from a copy, or start a new run with --resume never"
+            )
     raise RunError(f"the checkpoints in {store.directory} are deleted while they are read")
 
 

@@ -19,6 +19,8 @@ from jaxrl_hw.errors import RunError, UserError
 FORMAT = 1
 """Version of the run folder's layout, in config.json."""
 
+SMALL_FILES = ("config.json", "plan.json", "sessions.jsonl", "metrics.jsonl")
+"""What describes a run beside its checkpoints."""
 _MARKS = ("config.json", "sessions.jsonl", "session.open", "metrics.jsonl", "checkpoints")
 
 

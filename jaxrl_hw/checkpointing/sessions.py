@@ -54,21 +54,16 @@ def open_session(run: RunDir) -> OpenSession | None:
 def session_history(
     run: RunDir, opened: OpenSession | None, saved: int, trained: int
 ) -> list[Session]:
-    """All sessions, oldest first.
+    """All sessions, oldest first. Raises OSError or ValueError where they cannot be read.
 
-    Args:
-      run: its folder.
-      opened: the session that was not closed.
-      saved: iteration of the newest checkpoint; a killed session leaves nothing beyond it.
-      trained: iteration of the last row of metrics.jsonl.
-
-    Raises:
-      OSError, ValueError: sessions.jsonl cannot be read.
+    opened: the session that was not closed.
+    saved: iteration of the newest checkpoint; a killed session leaves nothing beyond it.
+    trained: iteration of the last row of metrics.jsonl.
     """
     records = run.read_sessions()
-    if opened is not None and opened.record and not _is_closed(opened, records):
+    if opened is not None:
         last = saved if opened.state == KILLED else trained
-        records.append({**opened.record, "last_iteration": last, "ended": opened.state})
+        records = with_open(records, opened, last, opened.state)
     sessions = [_session(record) for record in records]
     # A killed session could not record its last iteration; the session after it shows it.
     for i, after in enumerate(sessions[1:]):
@@ -77,24 +72,16 @@ def session_history(
     return sessions
 
 
-def closing_record(
-    opened: OpenSession, records: list[dict[str, Any]], saved: int
-) -> dict[str, Any] | None:
-    """The line of sessions.jsonl that closes an open session in a copy of the run.
-
-    None where the session has a line already or has not begun.
-    saved: iteration of the newest checkpoint in the copy.
-    """
-    if not opened.record or _is_closed(opened, records):
-        return None
-    ended = KILLED if opened.state == KILLED else "packed"
-    return {**opened.record, "last_iteration": saved, "ended": ended}
-
-
-def _is_closed(opened: OpenSession, records: list[dict[str, Any]]) -> bool:
-    """A session writes its line first, then removes the lock file."""
+def with_open(
+    records: list[dict[str, Any]], opened: OpenSession, last_iteration: int, ended: str
+) -> list[dict[str, Any]]:
+    """The lines of sessions.jsonl with that of the open session, if it has begun and has none."""
     started = opened.record.get("started")
-    return started is not None and bool(records) and records[-1].get("started") == started
+    # a session writes its line first, then removes the lock file
+    closed = started is not None and bool(records) and records[-1].get("started") == started
+    if not opened.record or closed:
+        return records
+    return [*records, {**opened.record, "last_iteration": last_iteration, "ended": ended}]
 
 
 def _session(record: Mapping[str, Any]) -> Session:

@@ -116,11 +116,6 @@ class CheckpointStore:
         saved = list_checkpoints(self.directory)
         return [one for one in saved if not one.problem and one.iteration not in self.damaged]
 
-    def best(self) -> int | None:
-        """The iteration with the highest score, the newest of equals."""
-        found = best_checkpoint(self.sound())
-        return found.iteration if found else None
-
     def put(self, iteration: int, write: Callable[[Path], None]) -> None:
         """Let `write` make a folder, which gets the iteration as its name when it is complete.
 

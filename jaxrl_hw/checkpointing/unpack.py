@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jaxrl_hw.checkpointing import store
+from jaxrl_hw.checkpointing.files import disk_errors, existing, free_bytes
 from jaxrl_hw.checkpointing.manifest import MANIFEST, Entry, Manifest, decode, unsafe
 from jaxrl_hw.checkpointing.run_dir import RunDir
-from jaxrl_hw.errors import RunError, UserError
+from jaxrl_hw.errors import UserError
 from jaxrl_hw.loggers import formats
 
 MAX_RATIO = 100
@@ -50,30 +51,23 @@ class Unpacked(NamedTuple):
 def unpack(path: Path, out: Path | None = None, unchecked_bytes: int = UNCHECKED_BYTES) -> Unpacked:
     """Restore a run that `pack` has written.
 
-    Args:
-      path: the zip.
-      out: the run's new folder, which is empty or does not exist; runs/<its name> by default.
-      unchecked_bytes: size up to which the zip may swell by more than `MAX_RATIO`.
-
-    Raises:
-      UserError: the zip does not exist, is damaged or holds what no run has, the folder is in use,
-        or the disk is too small. Nothing is left behind.
-      RunError: the disk refuses.
+    path: the zip.
+    out: the run's new folder, which is empty or does not exist; runs/<its name> by default.
+    unchecked_bytes: size up to which the zip may swell by more than `MAX_RATIO`.
+    Raises UserError where the zip does not exist, is damaged or holds what no run has, the folder
+    is in use, or the disk is too small; RunError where the disk refuses. Nothing is left behind.
     """
     path = path.expanduser()
-    try:
-        with _open(path) as archive:
-            infos = _members(archive, path)
-            manifest = _read_manifest(archive, infos, path)
-            _compare(infos, manifest, path, unchecked_bytes)
-            target = _target(manifest, out)
-            with _temporary(target) as folder:
-                for name, entry in manifest.files.items():
-                    _extract(archive, infos[name], entry, folder / name, path)
-                _check_run(folder, path)
-                folder.replace(target.resolve())
-    except OSError as error:
-        raise RunError(f"cannot unpack {path}: {error.strerror or error}") from error
+    with disk_errors(f"unpack {path}"), _open(path) as archive:
+        infos = _members(archive, path)
+        manifest = _read_manifest(archive, infos.pop(MANIFEST, None), path)
+        _compare(infos, manifest, path, unchecked_bytes)
+        target = _target(manifest, out)
+        with _temporary(target.resolve()) as folder:
+            for name, entry in manifest.files.items():
+                _extract(archive, infos[name], entry, folder / name, path)
+            _check_run(folder, path)
+            folder.replace(target.resolve())
     return Unpacked(target, manifest)
 
 
@@ -112,10 +106,7 @@ def _unwanted(info: zipfile.ZipInfo) -> str:
     return ""
 
 
-def _read_manifest(
-    archive: zipfile.ZipFile, infos: dict[str, zipfile.ZipInfo], path: Path
-) -> Manifest:
-    info = infos.pop(MANIFEST, None)
+def _read_manifest(archive: zipfile.ZipFile, info: zipfile.ZipInfo | None, path: Path) -> Manifest:
     if info is None:
         raise UserError(f"{path} has no {MANIFEST}, so it is no packed run")
     if info.file_size > _MANIFEST_LIMIT:
@@ -150,15 +141,15 @@ def _target(manifest: Manifest, out: Path | None) -> Path:
             raise UserError(f"the run is called {name[:200]!r}, which is no folder; give --out DIR")
         out = Path("runs") / name
     target = out.expanduser()
-    existing = next(path for path in (target.resolve(), *target.resolve().parents) if path.exists())
-    if not existing.is_dir():
-        raise UserError(f"{existing} is a file; choose another folder with --out DIR")
+    place = existing(target.resolve())
+    if not place.is_dir():
+        raise UserError(f"{place} is a file; choose another folder with --out DIR")
     if target.is_dir() and any(target.iterdir()):
         raise UserError(f"{target} exists and is not empty; choose another folder with --out DIR")
     if target.resolve() == Path.cwd():
         raise UserError(f"--out {out} is the current folder; name a new one")
-    free, needed = shutil.disk_usage(existing).free, manifest.size + _BLOCK * len(manifest.files)
-    if needed > free:
+    free, needed = free_bytes(place), manifest.size + _BLOCK * len(manifest.files)
+    if free is not None and needed > free:
         raise UserError(
             f"{target} needs {formats.size(needed)}, {formats.size(free)} are free; make room, or "
             "choose another disk with --out DIR"
@@ -169,7 +160,6 @@ def _target(manifest: Manifest, out: Path | None) -> Path:
 @contextlib.contextmanager
 def _temporary(target: Path) -> Iterator[Path]:
     """A folder beside the target. On an error it is deleted, with the parents made for it."""
-    target = target.resolve()
     made = [path for path in target.parents if not path.exists()]
     folder = target.with_name(f".{target.name}.{secrets.token_hex(4)}.unpacking")
     try:

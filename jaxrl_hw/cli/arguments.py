@@ -22,6 +22,7 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raises UserError instead of printing the usage and exiting."""
+        message = re.sub(r"^argument (\S+): expected one argument$", r"\1 needs a value", message)
         raise UserError(f"{message}; --help lists the flags")
 
     def parse(self, argv: Sequence[str]) -> argparse.Namespace:

@@ -73,7 +73,7 @@ def table(found: Evaluation) -> Table:
     world = f"push {found.push:g} m/s every 2.5 s" if found.push else "no noise, no pushes"
     title = f"{found.robot}, iteration {found.iteration:,}: {found.seconds:g} s, {world}"
     first = "command (m/s, m/s, rad/s)" if found.task == "joystick" else "start"
-    shown = make_table(first, *map(_head, found.mean), title=title)
+    shown = make_table(first, *map(_head, found.mean), title=title, no_wrap=[0])
     for i, row in enumerate(found.rows, 1):
         name = " ".join(f"{x:5.2f}" for x in row["command"]) if "command" in row else str(i)
         cells = (_cell(k, row[k]) if k in row else "" for k in found.mean)
@@ -86,7 +86,7 @@ def suite_table(found: Evaluation) -> Table:
     """The robust suite as a rich table: a row per case."""
     title = f"{found.robot}: ten commands in harder worlds, pushes every 2.5 s"
     names = ["velocity_error", "yaw_error", "power", "self_contacts"]
-    shown = make_table("case", *map(_head, [*names, "fell"]), title=title)
+    shown = make_table("case", *map(_head, [*names, "fell"]), title=title, no_wrap=[0, 5])
     for row in found.cases:
         fell = f"{row['falls']} of {row['trials']}"
         shown.add_row(row["name"], *(_cell(name, row[name]) for name in names), fell)

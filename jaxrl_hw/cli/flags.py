@@ -21,7 +21,7 @@ from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.robots import load_robot
 from jaxrl_hw.errors import UserError, unknown_flag
 from jaxrl_hw.planning.disk_space import mirror_of
-from jaxrl_hw.training.warm_start_config import like_origin
+from jaxrl_hw.policies.sources import like_origin
 
 _CONFIG = "Also: --config FILE, a saved config.json or one written by hand (JSON or YAML)."
 TRAINING = "Train a legged robot. The same command, run again, continues where the run stopped."

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.cli.arguments import check_source, run_folder
+from jaxrl_hw.config.migrations import since_trained
 from jaxrl_hw.config.resolve import task_name
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.robots import get_robot
@@ -36,7 +39,7 @@ class OpenedPolicy:
 
 
 def open_trained(args: Namespace) -> OpenedPolicy:
-    """The policy that a command line names, on the CPU.
+    """The policy that a command line names, on the CPU. Notes go to stderr.
 
     Raises:
       UserError: see `check_source`; nothing of that name, or a policy for another robot.
@@ -47,12 +50,16 @@ def open_trained(args: Namespace) -> OpenedPolicy:
         run = open_run(source, args.iteration)
         film = run.folder / "videos" / f"{run.iteration}.mp4"
         opened = OpenedPolicy(run.config, run.policy, run.iteration, str(run.folder), film)
+        trained_with = RunDir(run.folder).read_config() or {}
     else:
         policy, film = open_policy(source), Path(f"{name_of(source)}.mp4")
         config = config_of(policy, source)
         use_cpu()
         opened = OpenedPolicy(config, policy, int(policy.meta["iteration"]), source, film)
+        trained_with = policy.meta["config"]
     check_robot(args, opened.config)
+    if text := since_trained(trained_with, task_name(opened.config)):
+        print(f"note: {source}: {text}", file=sys.stderr)  # stdout may be JSON
     return opened
 
 

@@ -74,7 +74,7 @@ def _form(hint: Any) -> PrimitiveConstructorSpec[Any]:
     if kinds[0] is Stage:  # `jaxrl_hw.config.validation.check` reads the words
         form, read = '"STEPS: SETTING=VALUE ..."', _without_none
     elif typing.get_origin(hint) is typing.Literal:
-        form = f"{{{','.join(kinds)}}}"
+        form = f"{{{','.join(map(str, kinds))}}}"
     elif kinds[-1] is ...:
         form = f"[{kinds[0].__name__.upper()} [{kinds[0].__name__.upper()} ...]]"
     else:

@@ -76,7 +76,8 @@ class Setting(NamedTuple):
 
     def read(self, words: Sequence[str]) -> Any:
         """The words that follow a flag in the setting's type. Raises UserError."""
-        is_text = self.choices or self.hint is str or str in typing.get_args(self.hint)
+        kinds = (self.hint, *typing.get_args(self.hint))
+        is_text = any(kind is str or isinstance(kind, str) for kind in kinds)
         values: Any = list(words) if is_text else [plain(word) for word in words]
         value = values[0] if len(words) == 1 and not self.is_list else values
         return self.convert(value, got=f'"{" ".join(words)}"')
@@ -142,13 +143,18 @@ def _replaced(config: C, values: Mapping[str, Any]) -> C:
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by dotted key as nested dictionaries."""
+    """Values by dotted key as nested dictionaries.
+
+    Raises UserError where a group of settings has a value of its own too.
+    """
     whole: dict[str, Any] = {}
     for key, value in values.items():
         *path, name = key.split(".")
         group = whole
         for step in path:
             group = group.setdefault(step, {})
+            if not isinstance(group, dict):
+                raise UserError(f'"{step}" must hold settings such as "{key}", got {group!r}')
         group[name] = value
     return whole
 

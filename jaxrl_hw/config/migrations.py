@@ -108,6 +108,14 @@ def lost(saved: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [(key, values[key]) for key in idle if values.get(key, idle[key]) != idle[key]]
 
 
+def since_trained(saved: Mapping[str, Any], task: str) -> str:
+    """What has changed in a task's simulation since a policy with these settings was trained; ""
+    where nothing has."""
+    if task != "joystick" or "joystick.reward.self_contact" in flatten(saved):
+        return ""
+    return "it was trained without collisions between the robot's own parts, which collide now"
+
+
 def successor(key: str, as_flag: bool = False) -> str:
     """What to use in place of a renamed or retired key or group, as the end of a message; "" for
     any other key."""

@@ -24,8 +24,7 @@ def robot_spec(config: Config) -> RobotSpec:
     entry = robot_entry(config.robot)
     if entry.settings is None:
         return entry.spec
-    settings = getattr(config, entry.spec.name, None)
-    return entry.configure(entry.settings() if settings is None else settings, entry.spec)
+    return entry.configure(getattr(config, entry.spec.name, None) or entry.settings(), entry.spec)
 
 
 def task_settings(config: Config) -> Any:
@@ -33,8 +32,7 @@ def task_settings(config: Config) -> Any:
     entry = task_entry(task_name(config))
     if entry.settings is None:
         return config
-    found = getattr(config, entry.name, None)
-    return entry.settings() if found is None else found
+    return getattr(config, entry.name, None) or entry.settings()
 
 
 def stage_settings(config: Config) -> tuple[tuple[int, Any], ...]:

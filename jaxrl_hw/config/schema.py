@@ -87,7 +87,7 @@ class Config:
     init_from: str = setting("", resume=True)
     """zoo:NAME, a policy file (.npz) or a run's folder: the policy that a new run starts from. The
     command line also takes its networks and a tenth of the learning rate; in code use
-    `jaxrl_hw.training.warm_start_config.like_origin`."""
+    `jaxrl_hw.policies.sources.like_origin`."""
     net: NetConfig = setting(NetConfig)
     ppo: PPOConfig = setting(PPOConfig)
     joystick: JoystickConfig = setting(JoystickConfig)

@@ -78,7 +78,6 @@ def drive(
     """Let a policy follow commands.
 
     Args:
-      config: of the run that trained the policy.
       policy: observations [N, O] -> actions [N, A]; called once per control step, outside of jit.
       commands: [N, 3] held for the whole time, or [T, N, 3] by control step; m/s, m/s, rad/s in the
         base frame. A task without commands takes only their number.

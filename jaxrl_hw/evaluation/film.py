@@ -21,8 +21,14 @@ FRAMES_PER_S = 25.0
 FALL_SHOWN_S = 1.5
 """For this long after a fall the panel has a red line."""
 
-Figures = Callable[[int], tuple[str, tuple[Row, ...], Dial | None]]
-"""Headline, rows and dial of a control step."""
+
+class Figures(NamedTuple):
+    """What a film shows of a trajectory of T control steps."""
+
+    headlines: Sequence[str]  # T
+    rows: Sequence[tuple[str, np.ndarray | None, np.ndarray, str]]
+    """Each its name, as commanded (where it is) and as measured [T], unit."""
+    dials: Sequence[Dial] = ()  # T, or none
 
 
 class Filmed(NamedTuple):
@@ -45,11 +51,8 @@ def film_run(
     """Drive a policy and write the film of it.
 
     Args:
-      run: from `fit`, `load_run` or `open_trained`.
       path: .mp4 or .gif, in a folder that exists.
-      seconds: length.
       commands: share the time; none for `schedule.DEMO`.
-      seed: of the start.
       size: width and height, pixels.
       backend: from `opengl.choose_backend`.
       on_frame: called after each frame with the number of frames so far and in all.
@@ -83,16 +86,19 @@ def _captions(
     last = np.maximum.accumulate(np.where(fell, np.arange(len(fell)), -np.inf))
 
     def caption(step: int) -> Caption:
-        headline, rows, dial = figures(step)
+        rows = tuple(
+            Row(name, None if asked is None else float(asked[step]), float(did[step]), unit)
+            for name, asked, did, unit in figures.rows
+        )
         recent = (step - last[step]) * trajectory.control_dt < FALL_SHOWN_S
         return Caption(
             title=robot.name,
             subtitle=f"iteration {run.iteration:,}",
-            headline=headline,
+            headline=figures.headlines[step],
             rows=rows,
             clock=f"{(step + 1) * trajectory.control_dt:.1f} s",
             falls=None if trajectory.task == "cartpole" else int(total[step]),
-            dial=dial,
+            dial=figures.dials[step] if figures.dials else None,
             alarm="fell: starts again" if recent else "",
         )
 
@@ -107,42 +113,27 @@ def _walking(robot: RobotSpec, texts: list[str], trajectory: Trajectory) -> Figu
     measured = recent_mean(moved, trajectory.fell[:, 0], window)
     rim = max(0.1, float(np.linalg.norm(commands[:, :2], axis=1).max()))
     names = (("forward", "m/s"), ("sideways", "m/s"), ("turn", "rad/s"))
-
-    def figures(step: int) -> tuple[str, tuple[Row, ...], Dial]:
-        asked, did = tuple(commands[step].tolist()), tuple(measured[step].tolist())
-        rows = tuple(Row(name, asked[i], did[i], unit) for i, (name, unit) in enumerate(names))
-        return texts[step], rows, Dial(asked, did, rim)
-
-    return figures
+    rows = [(name, commands[:, i], measured[:, i], unit) for i, (name, unit) in enumerate(names)]
+    motions = zip(commands.tolist(), measured.tolist(), strict=True)
+    return Figures(texts, rows, [Dial(tuple(asked), tuple(did), rim) for asked, did in motions])
 
 
 def _balancing(trajectory: Trajectory) -> Figures:
     """The cartpole."""
     upright = np.asarray(trajectory.steps.diagnostics["upright_share"])[:, 0]
     share = np.cumsum(upright) / np.arange(1, len(upright) + 1)
-
-    def figures(step: int) -> tuple[str, tuple[Row, ...], None]:
-        cart, angle = trajectory.qpos[step, 0]
-        tilt = abs(np.degrees((angle + np.pi) % (2 * np.pi) - np.pi))
-        rows = (
-            Row("pole tilt", None, float(tilt), "deg"),
-            Row("cart", None, float(cart), "m"),
-            Row("time upright", None, float(100 * share[step]), "%"),
-        )
-        return "swing up and balance", rows, None
-
-    return figures
+    cart, angle = trajectory.qpos[:, 0].T
+    tilt = np.abs(np.degrees((angle + np.pi) % (2 * np.pi) - np.pi))
+    columns = [("pole tilt", tilt, "deg"), ("cart", cart, "m"), ("time upright", 100 * share, "%")]
+    rows = [(name, None, values, unit) for name, values, unit in columns]
+    return Figures(["swing up and balance"] * len(share), rows)
 
 
 def _diagnostics(trajectory: Trajectory) -> Figures:
     """Any other task: its own figures as they are."""
     found = trajectory.steps.diagnostics
-
-    def figures(step: int) -> tuple[str, tuple[Row, ...], None]:
-        rows = tuple(Row(name, None, float(found[name][step, 0]), "") for name in found)
-        return trajectory.task, rows, None
-
-    return figures
+    rows = [(name, None, np.asarray(values)[:, 0], "") for name, values in found.items()]
+    return Figures([trajectory.task] * len(trajectory.qpos), rows)
 
 
 def recent_mean(values: np.ndarray, restart: np.ndarray, window: int) -> np.ndarray:

@@ -96,7 +96,6 @@ def write_film(
       path: .mp4 or .gif; replaced in one step when the film is complete.
       frames: [height, width, 3] uint8 each.
       size: width and height; even numbers for an MP4.
-      fps: frames per second.
       on_frame: called with the number of frames after each.
 
     Raises:

@@ -29,10 +29,8 @@ def view_run(
     """Drive a policy in a window until it is closed, repeating the schedule of commands.
 
     Args:
-      run: from `fit`, `load_run` or `open_trained`.
       commands: share the time of one round; none for `schedule.DEMO`.
       seconds: length of one round.
-      seed: of the start.
       launch: opens a window for a model and its data; MuJoCo's passive viewer by default.
 
     Returns:

@@ -70,8 +70,7 @@ pass, and its remedy, loss scaling, is one more thing to tune. bfloat16 has floa
 def named(name: str) -> Profile:
     """The profile that `plan --gpu NAME` asks for.
 
-    Raises:
-      UserError: not one of `PROFILES`; lists them, the nearest names first.
+    Raises UserError where it is not one of `PROFILES`; lists them, the nearest names first.
     """
     word = re.sub(r"[ _-]|nvidia|tesla|geforce", "", name.lower())
     known = {profile.name.replace("-", ""): profile for profile in PROFILES[1:]}
@@ -87,10 +86,8 @@ def named(name: str) -> Profile:
 def of(platform: str, device: str, memory: int | None = None) -> Profile:
     """The profile of a device that is here; a cautious one where its kind is not known.
 
-    Args:
-      platform: cpu, gpu or tpu.
-      device: its name, as JAX or the driver gives it.
-      memory: its bytes, where known; tells cards of one name apart.
+    device: its name, as JAX or the driver gives it.
+    memory: its bytes, where known; tells cards of one name apart.
     """
     if platform == "cpu":
         return CPU

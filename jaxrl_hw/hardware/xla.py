@@ -40,7 +40,8 @@ class Setting(NamedTuple):
     or pending (`apply_pending` after `import jax` applies it)."""
 
 
-_pending: dict[str, bool] = {}
+_pending: list[bool] = []
+"""The value of `ASYNC_DISPATCH` that waits for jax."""
 _set_here: dict[str, str] = {}
 """What this module has put into the environment: a later call must not take it for the user's."""
 
@@ -98,16 +99,13 @@ def apply_pending() -> list[Setting]:
 
     Returns what was applied; nothing where nothing was pending or jax is not imported yet.
     """
-    if "jax" not in sys.modules:
+    if "jax" not in sys.modules or not _pending:
         return []
-    config, applied = sys.modules["jax"].config, []
-    for name in list(_pending):
-        value = _pending.pop(name)
-        late = backend_running() and getattr(config, name, None) != value
-        if not late:
-            config.update(name, value)
-        applied.append(Setting(name, str(value).lower(), "too late" if late else "set"))
-    return applied
+    config, value = sys.modules["jax"].config, _pending.pop()
+    late = backend_running() and getattr(config, ASYNC_DISPATCH, None) != value
+    if not late:
+        config.update(ASYNC_DISPATCH, value)
+    return [Setting(ASYNC_DISPATCH, str(value).lower(), "too late" if late else "set")]
 
 
 def _variable(name: str, value: str, *, late: bool = False) -> Setting:
@@ -179,7 +177,7 @@ def inline_dispatch() -> Setting:
     """
     user = os.environ.get(ASYNC_DISPATCH.upper())
     asynchronous = user is not None and user.strip().lower() not in _FALSE
-    _pending[ASYNC_DISPATCH] = asynchronous
+    _pending[:] = [asynchronous]
     applied = apply_pending()
     if user is not None:
         return Setting(ASYNC_DISPATCH, str(asynchronous).lower(), "user")

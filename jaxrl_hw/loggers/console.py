@@ -62,7 +62,12 @@ class Console:
 
     def plan(self, rows: Sequence[tuple[str, str]], warnings: Sequence[str] = ()) -> None:
         """Print a table of names and values, and the warnings under it."""
-        self._table(rows)
+        table = Table.grid(padding=(0, 2))
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column(overflow="fold")
+        for name, value in rows:
+            table.add_row(Text(f"  {name}"), Text(value))
+        self._console.print("", table, "")
         for text in warnings:
             self.warning(text)
 
@@ -102,12 +107,10 @@ class Console:
         """Print a line above the progress that stands out."""
         self._print(f"warning: {text}", style="yellow")
 
-    def finish(self, summary: str, rows: Sequence[tuple[str, str]] = ()) -> None:
-        """End the progress, then print a closing line and a table of results."""
+    def finish(self, summary: str) -> None:
+        """End the progress, then print a closing line."""
         self.close()
         self._print(summary, style="bold")
-        if rows:
-            self._table(rows)
 
     def close(self) -> None:
         """End the progress and leave its last state; in a pipe print a row that still waits."""
@@ -143,13 +146,3 @@ class Console:
         if not self.redraw:
             with contextlib.suppress(OSError, ValueError):
                 self._console.file.flush()
-
-    def _table(self, rows: Sequence[tuple[str, str]]) -> None:
-        table = Table.grid(padding=(0, 2))
-        table.add_column(style="dim", no_wrap=True)
-        table.add_column(overflow="fold")
-        for name, value in rows:
-            table.add_row(Text(f"  {name}"), Text(value))
-        self._console.print()
-        self._console.print(table)
-        self._console.print()

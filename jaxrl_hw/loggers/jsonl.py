@@ -61,18 +61,15 @@ class MetricsLog:
         return len(rows) - kept
 
     def _write(self, data: bytes) -> None:
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-        try:
-            size = os.fstat(descriptor).st_size
+        with self.path.open("ab", buffering=0) as file:
+            size = file.tell()
             try:
                 while data:
-                    data = data[os.write(descriptor, data) :]
+                    data = data[file.write(data) :]
             except OSError:
                 with contextlib.suppress(OSError):
-                    os.ftruncate(descriptor, size)  # half a row would spoil the next one
+                    file.truncate(size)  # half a row would spoil the next one
                 raise
-        finally:
-            os.close(descriptor)
 
 
 def read_rows(path: str | os.PathLike[str]) -> list[dict[str, Any]]:

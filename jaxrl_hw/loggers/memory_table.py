@@ -12,7 +12,7 @@ from jaxrl_hw.loggers import formats
 from jaxrl_hw.loggers.terminal import make_table
 
 _BAR = 24
-_LOOK: dict[str, Any] = {"box": box.SIMPLE_HEAD, "pad_edge": False}
+_LOOK: dict[str, Any] = {"box": box.SIMPLE_HEAD, "pad_edge": False, "no_wrap": range(4)}
 _STYLES = {"fits": "green", "tight": "yellow", "fails": "red"}
 
 

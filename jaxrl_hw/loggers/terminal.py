@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import IO, Any
 
 from rich.console import Console as RichConsole
@@ -67,10 +67,16 @@ def make_console(stream: IO[str], redraw: bool, width: int | None) -> SteadyCons
     )
 
 
-def make_table(*columns: str, title: str | None = None, **look: Any) -> Table:
-    """A table with no rows yet; the cells of a column named ">size" stand to the right."""
+def make_table(
+    *columns: str, title: str | None = None, no_wrap: Container[int] = (), **look: Any
+) -> Table:
+    """A table with no rows yet; the cells of a column named ">size" stand to the right.
+
+    no_wrap: places of the columns that stay on one line; the others fold.
+    """
     table = Table(title=title, title_justify="left", title_style="bold", **look)
-    for name in columns:
+    for place, name in enumerate(columns):
         side: Any = "right" if name.startswith(">") else "left"
-        table.add_column(name.removeprefix(">"), justify=side, overflow="fold")
+        fold: Any = {"no_wrap": True} if place in no_wrap else {"overflow": "fold"}
+        table.add_column(name.removeprefix(">"), justify=side, **fold)
     return table

@@ -53,15 +53,13 @@ def train(flags: Sequence[str]) -> Outcome:
 
 
 def probe(plan: Plan, report: Callable[[str], None]) -> None:
-    """Train `ITERATIONS` iterations with each candidate of a plan, the smallest first.
+    """Train `ITERATIONS` iterations with each candidate of this machine's plan, smallest first.
 
     Each run stores its speed in the measurement cache, where the next plan finds it. Sizes that do
     not fit are left out. It ends after a size that failed, or gained too little to be worth its
     time (`sizing.enough_envs`).
 
-    Args:
-      plan: of this machine.
-      report: given a line for each size before it is tried, and one where a run fails.
+    report: given a line for each size before it is tried, and one where a run fails.
     """
     most = plan.config.max_envs or math.inf
     fitting = (c.num_envs for c in plan.sizing.candidates if c.fits is not False)

@@ -5,7 +5,7 @@ Small files alone decide, before jax is loaded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from jaxrl_hw.checkpointing.run_dir import RunDir, is_run_folder
 from jaxrl_hw.config import migrations, validation
 from jaxrl_hw.config.curriculum import Stage, format_stage
 from jaxrl_hw.config.fields import MISSING, differences, settings_of
-from jaxrl_hw.config.resolve import with_settled
+from jaxrl_hw.config.resolve import task_name, with_settled
 from jaxrl_hw.config.saved import config_from, env_steps_at, read_settings
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import format_count
@@ -55,14 +55,11 @@ def find_start(config: Config, folder: Path, device: str) -> Start:
     "auto" number of environments becomes the run's own, so that it continues exactly. A number that
     did not fit on this device becomes the one that did.
 
-    Args:
-      config: as asked for.
-      folder: of the run.
-      device: the hardware's name.
-
-    Raises:
-      UserError: the folder holds another run; or, unless `override_config`, one that began with
-        other learning settings.
+    config: as asked for.
+    folder: of the run.
+    device: the hardware's name.
+    Raises UserError where the folder holds another run; or, unless `override_config`, one that
+    began with other learning settings.
     """
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--run-dir must be a folder, but {folder} is a file; choose another")
@@ -84,6 +81,8 @@ def find_start(config: Config, folder: Path, device: str) -> Start:
     _check_goal(config, run, done)
     # the source of a warm start is history: it need not exist any more, nor be given again
     config = replace(config, init_from=str(saved.get("init_from", "")))
+    if text := migrations.since_trained(run.read_config() or {}, task_name(config)):
+        notes += (f"{run.path}: {text}",)
     return Start(config, done, run.path, notes + _machine_notes(saved, config))
 
 
@@ -113,7 +112,10 @@ def _check_goal(config: Config, run: RunDir, done: int) -> None:
 
 def _check_settings(saved: dict[str, Any], config: Config, run: RunDir) -> tuple[str, ...]:
     """Refuse learning settings that changed; with `override_config` a note about them."""
-    changed = _changes(saved, validation.to_dict(config), _may_change(config))
+    # none of the settings with the mark "resume" changes what is learned, except `_MACHINE`
+    settings = settings_of(type(config)).items()
+    may_change = {key for key, setting in settings if setting.about.get("resume")}
+    changed = _changes(saved, validation.to_dict(config), may_change)
     changed += [(key, value, MISSING) for key, value in migrations.lost(run.read_config() or {})]
     if not changed:
         return ()
@@ -125,18 +127,9 @@ def _check_settings(saved: dict[str, Any], config: Config, run: RunDir) -> tuple
     return (f"the run continues with other settings than it began with: {_text(changed)}",)
 
 
-def _may_change(config: Config) -> set[str]:
-    """Settings that may differ between the sessions of one run: none of them changes what is
-    learned, except those of `_MACHINE`."""
-    settings = settings_of(type(config))
-    return {key for key, setting in settings.items() if setting.about.get("resume")}
-
-
 def _machine_notes(saved: dict[str, Any], config: Config) -> tuple[str, ...]:
     """A note about what another machine does otherwise."""
-    now = validation.to_dict(config)
-    before = {name: saved[name] for name in _MACHINE if name in saved}
-    changed = _changes(before, {name: now[name] for name in before}, set())
+    changed = _changes_of(_MACHINE, saved, config)
     if not changed:
         return ()
     reset = "; its environments are reset" if any(c[0] == "num_envs" for c in changed) else ""
@@ -167,9 +160,8 @@ def _branch(config: Config) -> Config:
         )
     for folder in (path, path.parent, path.parent.parent):
         if (folder / "config.json").is_file():
-            saved, now = read_settings(RunDir(folder)) or {}, validation.to_dict(config)
-            form = {name: saved.get(name) for name in _FORM}
-            if changed := _changes(form, {name: now[name] for name in _FORM}, set()):
+            saved = read_settings(RunDir(folder)) or {}
+            if changed := _changes_of(_FORM, saved, config):
                 raise _another_run(folder, changed)
             return _with_own_envs(config, saved)
     return config
@@ -181,7 +173,12 @@ def _with_own_envs(config: Config, saved: dict[str, Any]) -> Config:
     return config
 
 
-def _changes(saved: Any, now: Any, may_change: set[str]) -> list[_Change]:
+def _changes_of(names: tuple[str, ...], saved: dict[str, Any], config: Config) -> list[_Change]:
+    now = validation.to_dict(config)
+    return _changes({n: saved[n] for n in names if n in saved}, {n: now[n] for n in names})
+
+
+def _changes(saved: Any, now: Any, may_change: Iterable[str] = ()) -> list[_Change]:
     # a setting that a later version has added was not there to be changed
     return [c for c in differences(saved, now, may_change) if c[1] != MISSING]
 
@@ -220,11 +217,10 @@ def _as_it_fits(
 
     Another device, or this one with `override_config`, tries the size that is asked for.
 
-    Args:
-      config: with a settled number of environments.
-      saved: the settings of the run's last session.
-      run: whose sessions say what did not fit.
-      device: the hardware's name.
+    config: with a settled number of environments.
+    saved: the settings of the run's last session.
+    run: whose sessions say what did not fit.
+    device: the hardware's name.
     """
     sessions = [s for s in run.read_sessions() if s.get("hardware") == device]
     tried = [size for s in sessions for size in s.get(SHRUNK_FROM, ())]

@@ -47,19 +47,13 @@ def storage(config: Config, num_envs: int, folder: Path) -> Storage:
 
 def is_saved(config: Config, iteration: int) -> bool:
     """Whether an iteration before the goal gets a checkpoint."""
-    return iteration % config.save_every == 0 or is_permanent(config, iteration)
-
-
-def is_permanent(config: Config, iteration: int) -> bool:
-    """Whether an iteration's checkpoint stays for good."""
-    return config.keep_every > 0 and iteration % config.keep_every == 0
+    return any(each and iteration % each == 0 for each in (config.save_every, config.keep_every))
 
 
 def mirror_of(mirror: str, folder: Path) -> RunDir | None:
     """The folder of a run in the mirror, None without a mirror.
 
-    Raises:
-      UserError: the mirror is a file, or the run's own folder.
+    Raises UserError where the mirror is a file, or the run's own folder.
     """
     if not mirror:
         return None

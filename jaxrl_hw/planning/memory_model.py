@@ -159,10 +159,8 @@ def _state_bytes(config: Config) -> int:
 def estimate(config: Config, hardware: Hardware, needs: Needs) -> dict[str, MemoryNeed]:
     """The items but for libraries and driver, from sizes alone.
 
-    Args:
-      config: whose engine is settled.
-      hardware: to run on.
-      needs: of the config's algorithm.
+    config: whose engine is settled.
+    needs: of its algorithm.
     """
     state = _state_bytes(config)
     dofs = len(robot_spec(config).action_scale) + 6
@@ -181,11 +179,22 @@ def estimate(config: Config, hardware: Hardware, needs: Needs) -> dict[str, Memo
         "replay": MemoryNeed(needs.replay_bytes, 0),
         "environments": MemoryNeed(0, state),
         "rollout": MemoryNeed(0, needs.unroll * needs.sample_bytes),
-        "temporaries": MemoryNeed(
-            needs.update_bytes, max(collecting, needs.unroll * needs.value_bytes)
-        ),
+        "temporaries": _temporaries(needs, collecting),
         "physics": engine,
     }
+
+
+def _temporaries(needs: Needs, collecting: int) -> MemoryNeed:
+    """Of a minibatch, or of the whole batch where the usual numbers of environments do not fill
+    one minibatch. Before either, the critic values the whole batch at once.
+
+    collecting: bytes per environment of the collection.
+    """
+    each = max(collecting, needs.unroll * needs.value_bytes)
+    if needs.minibatch_size <= needs.unroll * MEASURED_AT[1]:
+        return MemoryNeed(needs.update_bytes, each)
+    of_a_step = needs.unroll * needs.update_bytes // needs.minibatch_size
+    return MemoryNeed(0, max(each, of_a_step))
 
 
 def program_key(
@@ -196,10 +205,8 @@ def program_key(
     The number of environments is left out, and so are settings that change numbers only (reward
     weights, what the curriculum's stages change).
 
-    Args:
-      config: whose engine is settled.
-      hardware: that it is compiled for.
-      package: folder of the library's source code.
+    config: whose engine is settled.
+    package: folder of the library's source code.
     """
     settings = validation.to_dict(config)
     groups = {

@@ -50,12 +50,12 @@ class Plan:
         free = formats.size(h.memory_free) if h.memory_free else "unknown"
         task = task_name(c)
         limit = f", stopping after {c.time_limit}" if c.time_limit else ""
-        xla = (f"{s.name}={_home(s.value)} ({s.origin})" for s in self.xla if _matters(s))
+        # those that bear on memory or speed
+        shown = (s for s in self.xla if not s.name.startswith(("TF_", "JAX_PERSISTENT")))
+        home = str(Path.home())
+        xla = (f"{s.name}={s.value.replace(home, '~', 1)} ({s.origin})" for s in shown)
         return [
-            (
-                "robot",
-                f"{c.robot}, {task} task, {c.algo}, preset {c.preset}, seed {c.seed}",
-            ),
+            ("robot", f"{c.robot}, {task} task, {c.algo}, preset {c.preset}, seed {c.seed}"),
             ("hardware", f"{h.name}, {h.cores} cores, {free} free ({h.memory_source})"),
             ("physics", self._physics()),
             ("environments", f"{c.num_envs:,}: {'; '.join(self.sizing.reasons)}"),
@@ -84,8 +84,7 @@ class Plan:
         What compiling leaves behind differs by tens of megabytes, most of all where the program
         came from the compilation cache.
 
-        Args:
-          held: bytes, of a process on a CPU that has compiled the program and has the first state.
+        held: bytes, of a process on a CPU that has compiled the program and has the first state.
         """
         # of the learner, which counts twice, one copy is there
         learner = sum(self.memory[name] for name in ("networks", "optimizer", "normalizer")) // 2
@@ -190,13 +189,3 @@ class Plan:
             "xla": [setting._asdict() for setting in self.xla],
             "warnings": list(self.warnings),
         }
-
-
-def _matters(setting: Setting) -> bool:
-    """Whether a setting bears on memory or speed."""
-    return not setting.name.startswith(("TF_", "JAX_PERSISTENT"))
-
-
-def _home(text: str) -> str:
-    """A path as people write it."""
-    return text.replace(str(Path.home()), "~", 1)

@@ -26,13 +26,10 @@ BOUNDS = {"cpu": (64, 4096), "gpu": (512, 4096), "tpu": (512, 4096)}
 def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
     """Settle a config for this machine. Does not import jax; sets XLA's variables before it is.
 
-    Args:
-      config: as asked for.
-      hardware: what to plan for; None looks at this machine.
-
-    Raises:
-      UserError: a value that cannot be used, a number of environments that does not fit, a run
-        folder that cannot be continued.
+    config: as asked for.
+    hardware: what to plan for; None looks at this machine.
+    Raises UserError for a value that cannot be used, a number of environments that does not fit, a
+    run folder that cannot be continued.
     """
     config = validation.check(config)
     if hardware is None:

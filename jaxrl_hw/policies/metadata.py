@@ -39,7 +39,7 @@ def describe(config: Config, iteration: int, env_steps: int) -> dict[str, Any]:
       UserError: unknown robot, or a model that its task cannot use.
     """
     robot, task = robot_spec(config), task_name(config)
-    model = robot.load(visuals=False)
+    model = robot.load()
     joints = [model.joint(int(i)).name for i in np.asarray(model.actuator_trnid)[:, 0]]
     meta = {
         "format": FORMAT,

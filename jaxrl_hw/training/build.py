@@ -10,7 +10,6 @@ from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware.measurement_cache import store
 from jaxrl_hw.hardware.memory import MemoryWatch, trim
-from jaxrl_hw.hardware.sizing import MemoryNeed
 from jaxrl_hw.loggers import formats
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.planning import memory_model
@@ -101,12 +100,8 @@ def _wanted(plan: Plan, may_resize: bool) -> int:
         return min(fitting, plan.sizing.most) if room else now
     if may_resize and fitting:
         return min(fitting, now - 1)
-    raise UserError(_refusal(need, now, budget, fitting))
-
-
-def _refusal(need: MemoryNeed, now: int, budget: int, fitting: int) -> str:
     advice = f"use --num-envs {fitting}" if fitting else "use smaller networks or a shorter unroll"
-    return (
+    raise UserError(
         f"by the compiler's count {now:,} environments need {formats.size(need.total(now))}, but "
         f"{formats.size(budget)} can be used; {advice}"
     )

@@ -81,7 +81,6 @@ def _form(robot: str, sizes: tuple[int, ...], activation: str) -> str:
     )
 
 
-def _critic_form(state: TrainState) -> list[tuple[str, Any, Any]]:
+def _critic_form(state: TrainState) -> Any:
     critic = (state.params.value, state.obs_stats.critic)
-    leaves = jax.tree_util.tree_leaves_with_path(critic)
-    return [(jax.tree_util.keystr(path), leaf.shape, leaf.dtype) for path, leaf in leaves]
+    return jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), critic)

@@ -16,7 +16,6 @@ from jaxrl_hw.config.goal import goal_iteration
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.loggers.console import Console
-from jaxrl_hw.loggers.jsonl import read_columns
 from jaxrl_hw.planning.continuation import size_of
 from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.training.build import Built
@@ -24,7 +23,7 @@ from jaxrl_hw.training.init_from import open_source
 from jaxrl_hw.training.metrics import past_early_stop
 from jaxrl_hw.training.oom import is_whole, smaller_plan
 from jaxrl_hw.training.resume import restore_state
-from jaxrl_hw.training.run import Run, environments, make_policy
+from jaxrl_hw.training.run import Run, environments, trained
 from jaxrl_hw.training.session import Session, TrainContext
 from jaxrl_hw.training.stopping import CALLBACK, EARLY_STOP, FINISHED, GOAL
 from jaxrl_hw.training.train_step import init_train_state, total_steps, with_fresh_envs
@@ -146,10 +145,7 @@ class Phases:
         if context.mirror is not None:
             done = ended in (*FINISHED, CALLBACK)
             context.mirror.close(_MIRROR_DONE_S if done else _MIRROR_STOPPED_S)
-        metrics_jsonl = context.folder.metrics_jsonl
-        metrics = read_columns(metrics_jsonl) if metrics_jsonl.exists() else {}
-        policy = make_policy(*self._environments(), state)
-        run = Run(config, context.folder.path, metrics, state, policy, ended)
+        run = trained(config, *self._environments(), state, context.folder, ended)
         context.console.finish(_summary(run))
         return run
 

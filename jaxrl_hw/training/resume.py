@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.planning.continuation import RESUME_WORDS
 from jaxrl_hw.planning.plan import Plan
-from jaxrl_hw.training.run import saved_form, saved_num_envs
+from jaxrl_hw.training.run import saved_form
 from jaxrl_hw.training.train_step import with_fresh_envs
 from jaxrl_hw.types import Algorithm, TrainState
 
@@ -33,10 +34,7 @@ def restore_state(
       RunError: every checkpoint is damaged, in the mirror too.
     """
     config = plan.config
-
-    def form(source: Path) -> Any:
-        return saved_form(config, env, algorithm, saved_num_envs(source) or env.num_envs)
-
+    form = partial(saved_form, config, env, algorithm)
     if plan.iterations_done:
         try:
             found = checkpoints.restore(form(plan.folder))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +53,7 @@ def make_policy(env: Env, algorithm: Algorithm, state: TrainState) -> Callable[[
     """The deterministic policy of a state, as a jitted function of observations [..., O]."""
     learner, phase_mask = state.learner, env.phase_mask(env.params_at(state.env_steps))
 
-    @jax.jit
-    def act(learner: Any, obs: jax.Array) -> jax.Array:
-        action: jax.Array = algorithm.policy(learner, obs, phase_mask)
-        return action
-
+    act = jax.jit(partial(algorithm.policy, phase_mask=phase_mask))
     return lambda obs: act(learner, obs)
 
 
@@ -73,7 +70,25 @@ def saved_config(folder: str | Path) -> Config:
     return replace(config_from(saved, str(run.config_json)), run_dir=str(run.path))
 
 
-def saved_num_envs(source: Path) -> int | None:
+def saved_form(
+    config: Config, env: Env, algorithm: Algorithm, source: Path
+) -> Callable[[dict[str, Any]], TrainState]:
+    """A function from the settings that a checkpoint was saved with to the form of its state.
+
+    source: the run's folder, or one in it. Older versions wrote checkpoints without settings: then
+        its config.json says the number of environments.
+    """
+
+    def form(saved: dict[str, Any]) -> TrainState:
+        number = int(saved.get("num_envs") or _num_envs_of(source) or env.num_envs)
+        if number == env.num_envs:
+            return state_form(env, algorithm)
+        return state_form(*environments(replace(config, num_envs=number)))
+
+    return form
+
+
+def _num_envs_of(source: Path) -> int | None:
     """Environments of the run that a folder is, or is in; None where no config.json says."""
     for folder in (source, source.parent, source.parent.parent):
         if (folder / "config.json").is_file():
@@ -82,21 +97,12 @@ def saved_num_envs(source: Path) -> int | None:
     return None
 
 
-def saved_form(
-    config: Config, env: Env, algorithm: Algorithm, num_envs: int
-) -> Callable[[dict[str, Any]], TrainState]:
-    """A function from the settings that a checkpoint was saved with to the form of its state.
-
-    num_envs: of checkpoints without settings, which older versions wrote.
-    """
-
-    def form(saved: dict[str, Any]) -> TrainState:
-        number = int(saved.get("num_envs", num_envs))
-        if number == env.num_envs:
-            return state_form(env, algorithm)
-        return state_form(*environments(replace(config, num_envs=number)))
-
-    return form
+def trained(
+    config: Config, env: Env, algorithm: Algorithm, state: TrainState, run: RunDir, ended: str = ""
+) -> Run:
+    """The run of a state, with its metrics and its policy."""
+    metrics = read_columns(run.metrics_jsonl) if run.metrics_jsonl.exists() else {}
+    return Run(config, run.path, metrics, state, make_policy(env, algorithm, state), ended)
 
 
 def load_run(folder: str | Path, iteration: int | None = None) -> Run:
@@ -109,10 +115,9 @@ def load_run(folder: str | Path, iteration: int | None = None) -> Run:
     run = RunDir(folder)
     config = saved_config(folder)
     env, algorithm = environments(config)
-    form = saved_form(config, env, algorithm, env.num_envs)
+    form = saved_form(config, env, algorithm, run.path)
     with Checkpoints(run.checkpoints, keep=config.keep) as checkpoints:
         found = checkpoints.restore(form, iteration)
     if found is None:
         raise UserError(f"no checkpoint in {run.path} yet: train it first")
-    metrics = read_columns(run.metrics_jsonl) if run.metrics_jsonl.exists() else {}
-    return Run(config, run.path, metrics, found[0], make_policy(env, algorithm, found[0]))
+    return trained(config, env, algorithm, found[0], run)

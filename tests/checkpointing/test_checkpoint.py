@@ -15,6 +15,7 @@ import pytest
 from jaxrl_hw.checkpointing.checkpoint import Checkpoints
 from jaxrl_hw.checkpointing.description import score
 from jaxrl_hw.checkpointing.restore import AllDamagedError, restore_from
+from jaxrl_hw.checkpointing.store import best_checkpoint
 from jaxrl_hw.errors import UserError
 
 
@@ -163,7 +164,7 @@ def test_the_latest_and_the_best_are_kept(tmp_path):
     returns = {1: 1.0, 2: 9.0, 3: float("nan"), 4: 2.0, 5: None, 6: 3.0}
     with save_all(tmp_path, returns, keep=2) as checkpoints:
         assert checkpoints.iterations() == [2, 5, 6]
-        assert checkpoints.store.best() == 2
+        assert best_checkpoint(checkpoints.store.sound()).iteration == 2
     assert sorted(p.name for p in tmp_path.iterdir()) == ["2", "5", "6"]
 
 
@@ -175,7 +176,8 @@ def test_a_return_of_an_earlier_stage_is_not_the_best(tmp_path):
             metrics = {"episode_return": value}
             checkpoints.save(iteration, make_state(iteration), metrics, stage=stage)
             checkpoints.wait()
-            kept.append((checkpoints.store.best(), checkpoints.iterations()))
+            best = best_checkpoint(checkpoints.store.sound())
+            kept.append((best.iteration, checkpoints.iterations()))
     assert kept == [(1, [1]), (2, [2]), (3, [3]), (3, [3, 4]), (5, [5])]
 
 

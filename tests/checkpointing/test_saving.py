@@ -12,7 +12,7 @@ import pytest
 
 from jaxrl_hw.checkpointing import orbax_io
 from jaxrl_hw.checkpointing.checkpoint import Checkpoints
-from jaxrl_hw.checkpointing.store import CheckpointStore
+from jaxrl_hw.checkpointing.store import CheckpointStore, best_checkpoint
 
 STATE = {"w": np.random.default_rng(0).standard_normal(50_000).astype("float32")}  # 200 kB
 
@@ -145,7 +145,7 @@ def test_a_checkpoint_whose_description_is_damaged_does_not_count_among_the_kept
     text = (tmp_path / "3/meta/metadata").read_text()
     (tmp_path / "3/meta/metadata").write_text(text.replace("3.0", "8.0"))
     with Checkpoints(tmp_path, keep=1) as checkpoints:
-        assert checkpoints.store.best() == 2
+        assert best_checkpoint(checkpoints.store.sound()).iteration == 2
         checkpoints.save(4, STATE, {"episode_return": 0.0})
         checkpoints.wait()
         assert checkpoints.iterations() == [2, 3, 4]

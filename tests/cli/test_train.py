@@ -126,11 +126,10 @@ def test_every_iteration_is_a_line_with_the_keys_of_the_contract(whole: Path) ->
 
 def test_a_run_in_two_sessions_equals_one_in_one(whole: Path, tmp_path: Path) -> None:
     folder = tmp_path / "halves"
-    code, _, err = train(*SMALL, "--run-dir", folder, "--iterations", "20")
-    assert code == 0, err
+    argv = [*SMALL, "--run-dir", str(folder), "--iterations"]
+    assert main([*argv, "20"]) == 0
     assert checkpoints(folder) == [20]
-    code, _, err = train(*SMALL, "--run-dir", folder, "--iterations", "40")
-    assert code == 0, err
+    assert main([*argv, "40"]) == 0
 
     def reproducible(path: Path) -> list[dict[str, Any]]:
         return [{k: v for k, v in r.items() if k not in BY_THE_CLOCK} for r in rows(path)]

@@ -6,10 +6,11 @@ import mujoco
 import numpy as np
 import pytest
 
+from jaxrl_hw.config.presets import preset_config
 from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.evaluation.drive import drive
-from jaxrl_hw.evaluation.worlds import CALM, PUSH_EVERY_S, Conditions
+from jaxrl_hw.evaluation.worlds import CALM, PUSH_EVERY_S, Conditions, driving_config
 
 pytestmark = pytest.mark.slow  # every driver is compiled
 
@@ -133,6 +134,17 @@ def test_cartpole_is_started_at_random(cartpole_run):
     assert trajectory.qpos.shape == (10, 16, 2)
     assert len(np.unique(trajectory.qpos[0, :, 1])) == 16
     assert not trajectory.fell.any()
+
+
+@pytest.mark.parametrize("robot", ["g1_12dof", "cartpole"])
+def test_what_disturbs_in_training_is_off_where_a_policy_is_driven(robot):
+    trained = preset_config(robot)
+    driven = driving_config(trained, 3)
+    still, cart = driven.joystick, driven.cartpole
+    assert (still.push_speed, still.start_yaw, still.zero_command) == (0.0, 0.0, 0.0)
+    assert still.link_mass == still.armature == cart.pole_mass == (1.0, 1.0)
+    assert min(still.episode_s, cart.episode_s) > 1e5, "no time limit"
+    assert (still.reward, still.crouch) == (trained.joystick.reward, trained.joystick.crouch)
 
 
 def test_commands_of_another_shape_are_refused(walking_run):

@@ -113,7 +113,7 @@ def test_plan_and_messages_are_printed_as_they_are():
     console = Console(stream, width=60)
     console.plan([("memory", "[bold] " + "x" * 70), ("cores", "2")], ["[1, 2] is odd"])
     console.message("saved [red]")
-    console.finish("goal reached", [("return", "1.0")])
+    console.finish("goal reached")
     text = stream.getvalue()
     assert "[bold]" in text
     assert "warning: [1, 2] is odd\n" in text

@@ -29,8 +29,13 @@ _RELEVANT = re.compile(
 )
 _ON, _OFF = "y|yes|t|true|on|1", "n|no|f|false|off|0"  # as JAX reads them
 _GL, _GL_SWITCH = "|egl|osmesa|glfw|glx|cgl|wgl", "enabled?|on|true|1|disabled?|off|false|0"
+_NOT = "(?!({})$).*"  # any value but these
 _NO_START = "training does not start"
 _MUCH_SLOWER = "training is many times slower"
+_NETWORKS_ONLY = "networks multiply in this precision (physics in its own, the highest)"
+_SPLIT = "it splits the processor, and a run uses the first part only"
+_SLOW_ARRAYS = "the driver allocates every array, which is many times slower on a GPU"
+_NO_MUJOCO = "MuJoCo cannot be imported; known are egl, osmesa and glfw"
 
 _HARMS = (
     ("JAX_ENABLE_X64", _ON, "training does not start with 64-bit numbers"),
@@ -44,28 +49,12 @@ _HARMS = (
     ("JAX_DISABLE_MOST_OPTIMIZATIONS", _ON, _MUCH_SLOWER),
     ("JAX_ENABLE_CHECKS", _ON, "training is slower"),
     ("JAX_ENABLE_COMPILATION_CACHE", _OFF, "every start compiles everything again"),
-    ("JAX_CPU_ENABLE_ASYNC_DISPATCH", "(?!(|0|false|no|off)$).*", "the C engine may deadlock"),
-    (
-        "JAX_DEFAULT_MATMUL_PRECISION",
-        "(?!(|highest|float32)$).*",
-        "networks multiply in this precision (physics in its own, the highest)",
-    ),
+    ("JAX_CPU_ENABLE_ASYNC_DISPATCH", _NOT.format("|0|false|no|off"), "the C engine may deadlock"),
+    ("JAX_DEFAULT_MATMUL_PRECISION", _NOT.format("|highest|float32"), _NETWORKS_ONLY),
     ("XLA_FLAGS", ".*--xla_dump_to.*", "every compilation writes files that nobody removes"),
-    (
-        "XLA_FLAGS",
-        ".*--xla_force_host_platform_device_count.*",
-        "it splits the processor, and a run uses the first part only",
-    ),
-    (
-        "XLA_PYTHON_CLIENT_ALLOCATOR",
-        "platform",
-        "the driver allocates every array, which is many times slower on a GPU",
-    ),
-    (
-        "MUJOCO_GL",
-        f"(?!({_GL}|{_GL_SWITCH})$).*",
-        "MuJoCo cannot be imported; known are egl, osmesa and glfw",
-    ),
+    ("XLA_FLAGS", ".*--xla_force_host_platform_device_count.*", _SPLIT),
+    ("XLA_PYTHON_CLIENT_ALLOCATOR", "platform", _SLOW_ARRAYS),
+    ("MUJOCO_GL", _NOT.format(f"{_GL}|{_GL_SWITCH}"), _NO_MUJOCO),
     ("MUJOCO_GL", _GL_SWITCH, "no films: they need egl, osmesa or glfw"),
 )
 """Name of a variable, pattern of its harmful values (in lower case), and the harm."""

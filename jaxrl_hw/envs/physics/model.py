@@ -22,7 +22,6 @@ def compile_model(
     """Compile an MJCF file.
 
     Args:
-      mjcf: path of the file.
       timestep: physics step, s; None keeps the file's.
       visuals: keep geoms that collide with nothing. Dropping them shortens every physics step
         (their poses are computed each time) and is done only where masses do not come from them.

@@ -41,19 +41,17 @@ def make(
     Raises:
       UserError: an actuator is not a position servo on a joint.
     """
-    joints = np.asarray(model.actuator_trnid)[:, 0]
-    servo = np.asarray(model.actuator_biastype) == int(mujoco.mjtBias.mjBIAS_AFFINE)
+    joints = model.actuator_trnid[:, 0]
+    servo = model.actuator_biastype == int(mujoco.mjtBias.mjBIAS_AFFINE)
     if not servo.all():
         name = model.actuator(int(np.flatnonzero(~servo)[0])).name
         raise UserError(f'the servo engine needs position actuators, but "{name}" is none')
-    qadr = np.asarray(model.jnt_qposadr)[joints]
-    vadr = np.asarray(model.jnt_dofadr)[joints]
-    kp = np.asarray(model.actuator_gainprm)[:, 0].copy()
-    kd = -np.asarray(model.actuator_biasprm)[:, 2].copy()
-    limited = np.asarray(model.actuator_forcelimited).astype(bool)
-    limit = np.where(limited, np.asarray(model.actuator_forcerange)[:, 1], np.inf)
-    held = np.asarray(model.actuator_ctrllimited).astype(bool)
-    low, high = np.where(held, np.asarray(model.actuator_ctrlrange).T, [[-np.inf], [np.inf]])
+    qadr, vadr = model.jnt_qposadr[joints], model.jnt_dofadr[joints]
+    kp, kd = model.actuator_gainprm[:, 0].copy(), -model.actuator_biasprm[:, 2]
+    limited = model.actuator_forcelimited.astype(bool)
+    limit = np.where(limited, model.actuator_forcerange[:, 1], np.inf)
+    held = model.actuator_ctrllimited.astype(bool)
+    low, high = np.where(held, model.actuator_ctrlrange.T, [[-np.inf], [np.inf]])
     nu = int(model.nu)
 
     counts = contact_entries(model)

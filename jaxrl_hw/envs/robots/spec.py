@@ -15,9 +15,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import mujoco
 
-VISUAL_GROUP = 2
-"""Geom group of everything that is only looked at (see `common/scene.xml`)."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Mirror:
@@ -114,19 +111,14 @@ class RobotSpec:
         """Physics steps per control step."""
         return round(self.control_dt / self.timestep)
 
-    def load(self, timestep: float | None = None, *, visuals: bool = True) -> mujoco.MjModel:
-        """Compile the robot's MJCF.
+    def load(self, timestep: float | None = None) -> mujoco.MjModel:
+        """Compile the robot's MJCF with all that is only looked at; `physics.model.compile_model`
+        leaves that out.
 
-        Args:
-          timestep: physics step, s; None keeps the training step `self.timestep`.
-          visuals: False drops the geoms that are only looked at. Dynamics are the same, and MJX,
-            which places every geom of every simulation at every step, has far fewer to place.
+        timestep: physics step, s; None keeps the training step `self.timestep`.
         """
         import mujoco
 
         spec = mujoco.MjSpec.from_file(str(self.mjcf))
         spec.option.timestep = self.timestep if timestep is None else timestep
-        if not visuals:
-            for geom in [g for g in spec.geoms if g.group == VISUAL_GROUP]:
-                spec.delete(geom)
         return spec.compile()

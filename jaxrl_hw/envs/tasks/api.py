@@ -36,10 +36,6 @@ TaskParams = Any
 ranges, reward weights, noise, pushes, randomization ranges. A pytree of numbers or arrays."""
 
 
-def _no_params(settings: Any) -> TaskParams:
-    return ()
-
-
 class Task(NamedTuple):
     """A task for one robot model.
 
@@ -63,7 +59,7 @@ class Task(NamedTuple):
     outcome: Callable[[TaskParams, Any, ModelParams, PhysState, Array, Array, Array], Outcome]
     params: TaskParams = ()
     """Those of the settings that the task was made with."""
-    params_of: Callable[[Any], TaskParams] = _no_params
+    params_of: Callable[[Any], TaskParams] = lambda settings: ()
     """settings -> TaskParams, for the stages of a curriculum and for evaluation."""
     reward_weights: Callable[[TaskParams], Mapping[str, Any]] | None = None
     """TaskParams -> weight of each reward term: a term whose weight is 0 in every stage is left

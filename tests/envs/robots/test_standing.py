@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from mujoco import mjx
 
+from jaxrl_hw.envs.physics.model import compile_model
 from jaxrl_hw.envs.robots import get_robot
 
 LEGGED = ("g1", "g1_12dof", "go1")
@@ -24,7 +25,8 @@ def at_home(model):
 @pytest.fixture(scope="module", params=LEGGED)
 def engines(request):
     """(model, mjx_run); mjx_run(data, n) steps a copy of `data` n times in float32."""
-    model = get_robot(request.param).load(visuals=False)
+    spec = get_robot(request.param)
+    model = compile_model(spec.mjcf, spec.timestep)
     mjx_model = mjx.put_model(model)
 
     @jax.jit

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from jaxrl_hw.envs.tasks import TaskEntry
 from jaxrl_hw.types import setting
@@ -23,9 +22,6 @@ class CartpoleConfig:
     """Factor on the pole's mass, uniform."""
 
 
-def sizes(robot: Any) -> tuple[int, int, int]:
-    """Numbers in the policy's observation, in the critic's, and in one environment's state."""
-    return 5, 5, 40
-
-
-ENTRY = TaskEntry("cartpole", CartpoleConfig, lambda robot: not robot.feet, sizes)
+ENTRY = TaskEntry(
+    "cartpole", CartpoleConfig, lambda robot: not robot.feet, sizes=lambda robot: (5, 5, 40)
+)

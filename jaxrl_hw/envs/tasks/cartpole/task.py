@@ -54,9 +54,8 @@ def make(config: CartpoleConfig, robot: Any, model: Any) -> Task:
         key_mass, key_pole = jax.random.split(key)
         params, physics = nominal, at_home
         if config.randomize:
-            factor = _spread(key_mass, *p.pole_mass)
-            params = _with_pole_mass(nominal, model.body("pole").id, factor)
-            offset = _spread(key_pole, np.full(2, -1.0), np.ones(2))
+            params = _draw_params(p, nominal, model.body("pole").id, key_mass)
+            offset = 2.0 * jax.random.uniform(key_pole, (2,)) - 1.0
             angle = at_home.qpos[1] + p.start_angle * offset[1]
             physics = at_home._replace(qpos=jnp.stack([0.5 * offset[0], angle]))
         return Start(physics, params, CartpoleState(jnp.zeros(1)), _observe(physics))
@@ -101,7 +100,10 @@ def make(config: CartpoleConfig, robot: Any, model: Any) -> Task:
     )
 
 
-def _with_pole_mass(nominal: ModelParams, pole: int, factor: Array) -> ModelParams:
+def _draw_params(p: CartpoleParams, nominal: ModelParams, pole: int, key: Array) -> ModelParams:
+    """Model values with another mass of the pole, a body's id. Consumes key."""
+    low, high = (jnp.asarray(bound, jnp.float32) for bound in p.pole_mass)
+    factor = low + (high - low) * jax.random.uniform(key)
     added = nominal["body_mass"][pole] * (factor - 1.0)
     return {
         "body_mass": nominal["body_mass"].at[pole].add(added),
@@ -117,9 +119,3 @@ def _observe(physics: PhysState) -> Observation:
     speed, spin = physics.qvel
     entries = jnp.stack([cart, jnp.cos(angle), jnp.sin(angle), 0.5 * speed, 0.2 * spin])
     return Observation(entries, entries)
-
-
-def _spread(key: Array, low: Array | np.ndarray | float, high: Array | np.ndarray | float) -> Array:
-    """Uniform numbers between low and high, of their shape. Consumes key."""
-    low, high = jnp.asarray(low, jnp.float32), jnp.asarray(high, jnp.float32)
-    return low + (high - low) * jax.random.uniform(key, jnp.broadcast_shapes(low.shape, high.shape))

@@ -49,26 +49,24 @@ def legged_layout(model: Any, feet: tuple[str, ...], soft_limit: float) -> Legge
         raise UserError(f"the robot's MJCF lacks the sensors {', '.join(missing)}")
     if model.njnt == 0 or model.jnt_type[0] != mujoco.mjtJoint.mjJNT_FREE:
         raise UserError("a legged task needs a model whose first joint is a free joint")
-    joints = np.asarray(model.actuator_trnid)[:, 0]
-    qadr = np.asarray(model.jnt_qposadr)[joints]
-    limited = np.asarray(model.jnt_limited)[joints].astype(bool)
-    low, high = np.asarray(model.jnt_range)[joints].T
+    joints = model.actuator_trnid[:, 0]
+    qadr, vadr = model.jnt_qposadr[joints], model.jnt_dofadr[joints]
+    limited = model.jnt_limited[joints].astype(bool)
+    low, high = model.jnt_range[joints].T
     middle, half = (low + high) / 2, (high - low) / 2 * soft_limit
-    forced = np.asarray(model.actuator_forcelimited).astype(bool)
-    vadr = np.asarray(model.jnt_dofadr)[joints]
+    forced = model.actuator_forcelimited.astype(bool)
+    torque_limit = np.where(forced, model.actuator_forcerange[:, 1], np.inf)
     entries = np.arange(model.nsensordata)
     foot_pos = np.stack([entries[slices[f"{foot}_pos"]] for foot in feet])
     return Legged(
         qadr=qadr,
         vadr=vadr,
-        home=np.asarray(model.key("home").qpos)[qadr].astype(np.float32),
+        home=model.key("home").qpos[qadr].astype(np.float32),
         lower=np.where(limited, middle - half, -np.inf).astype(np.float32),
         upper=np.where(limited, middle + half, np.inf).astype(np.float32),
-        kp=np.asarray(model.actuator_gainprm)[:, 0].astype(np.float32),
-        kd=-np.asarray(model.actuator_biasprm)[:, 2].astype(np.float32),
-        torque_limit=np.where(forced, np.asarray(model.actuator_forcerange)[:, 1], np.inf).astype(
-            np.float32
-        ),
+        kp=model.actuator_gainprm[:, 0].astype(np.float32),
+        kd=-model.actuator_biasprm[:, 2].astype(np.float32),
+        torque_limit=torque_limit.astype(np.float32),
         foot_pos=foot_pos,
         foot_vel=np.stack([entries[slices[f"{foot}_vel"]] for foot in feet]),
         foot_force=np.array([slices[f"{f}_force"].start for f in feet]),

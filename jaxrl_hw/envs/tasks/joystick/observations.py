@@ -127,37 +127,22 @@ def observe(r: Readings, unit_noise: Array, scale: Any) -> Observation:
     return Observation(clean + noise, critic)
 
 
-def symmetry(
-    joint_perm: tuple[int, ...], joint_sign: tuple[float, ...], foot_perm: tuple[int, ...]
-) -> Symmetry:
-    """Reflection through the robot's xz plane.
+def symmetry(mirror: Any) -> Symmetry:
+    """Reflection through the robot's xz plane, from its `robots.spec.Mirror`.
 
     Vectors flip y, rotation vectors flip x and z, and the gait is half a cycle on, which turns
     the sine and the cosine of the phase around.
     """
-    joints = _signed(joint_perm, joint_sign)
-    feet = _signed(foot_perm, (1.0,) * len(foot_perm))
-    policy = _concatenate(
-        [
-            _signs(-1, 1, -1),
-            _signs(1, -1, 1),
-            _signs(1, -1, -1),
-            joints,
-            joints,
-            joints,
-            _signs(-1, -1),
-        ]
-    )
+    joints = SignedPermutation(np.array(mirror.joint_perm), np.array(mirror.joint_sign, np.float32))
+    feet = SignedPermutation(np.array(mirror.foot_perm), np.ones(len(mirror.foot_perm), np.float32))
+    gyro, gravity, command = _signs(-1, 1, -1), _signs(1, -1, 1), _signs(1, -1, -1)
+    policy = _concatenate([gyro, gravity, command, joints, joints, joints, _signs(-1, -1)])
     critic = _concatenate([policy, _signs(1, -1, 1), _signs(1), feet, feet, _signs(1)])
     return Symmetry(policy, critic, joints)
 
 
-def _signed(perm: tuple[int, ...], sign: tuple[float, ...]) -> SignedPermutation:
-    return SignedPermutation(np.asarray(perm), np.asarray(sign, np.float32))
-
-
 def _signs(*sign: int) -> SignedPermutation:
-    return _signed(tuple(range(len(sign))), tuple(float(s) for s in sign))
+    return SignedPermutation(np.arange(len(sign)), np.array(sign, np.float32))
 
 
 def _concatenate(parts: list[SignedPermutation]) -> SignedPermutation:

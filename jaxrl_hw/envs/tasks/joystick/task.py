@@ -28,7 +28,7 @@ from jaxrl_hw.envs.tasks.joystick import (
 from jaxrl_hw.envs.tasks.joystick.layout import Legged, legged_layout
 from jaxrl_hw.envs.tasks.joystick.params import JoystickParams, Range, params_of
 from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig, observation_sizes
-from jaxrl_hw.types import Observation, Symmetry
+from jaxrl_hw.types import Observation
 
 CONTACT_FORCE = 1.0
 """N: a foot that carries more than this is on the ground."""
@@ -90,7 +90,7 @@ def _task(t: _Joystick, obs_size: int, critic_size: int) -> Task:
         action_size=len(t.body.home),
         episode_steps=round(settings.episode_s / t.dt),
         fields=randomize.FIELDS,
-        symmetry=_symmetry(t.robot),
+        symmetry=observations.symmetry(t.robot.mirror) if t.robot.mirror else None,
         reset=lambda params, key: _reset(t, params, key),
         control=lambda params, state, action: _target(t, action),
         outcome=lambda params, *args: _outcome(t, params, *args),
@@ -107,13 +107,6 @@ def _task(t: _Joystick, obs_size: int, critic_size: int) -> Task:
 def _target(t: _Joystick, action: Array) -> Array:
     """Joint targets [A] of an action [A], rad."""
     return jnp.asarray(t.body.home) + jnp.asarray(t.robot.action_scale, jnp.float32) * action
-
-
-def _symmetry(robot: Any) -> Symmetry | None:
-    if robot.mirror is None:
-        return None
-    m = robot.mirror
-    return observations.symmetry(m.joint_perm, m.joint_sign, m.foot_perm)
 
 
 def _reset(t: _Joystick, p: JoystickParams, key: Array) -> Start:
