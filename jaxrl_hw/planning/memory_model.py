@@ -182,12 +182,12 @@ def estimate(config: Config, hardware: Hardware, needs: Needs) -> dict[str, Memo
 
 
 def _temporaries(needs: Needs, collecting: int) -> MemoryNeed:
-    """Of a minibatch, or of the whole batch where the usual numbers of environments do not fill
+    """Of a minibatch, or of the whole batch where `MEASURED_AT` environments do not fill
     one minibatch.
 
     collecting: bytes per environment of the collection.
     """
-    if needs.minibatch_size <= needs.unroll * MEASURED_AT[1]:
+    if needs.minibatch_size <= needs.unroll * MEASURED_AT[0]:
         return MemoryNeed(needs.update_bytes, collecting)
     of_a_step = needs.unroll * needs.update_bytes // needs.minibatch_size
     return MemoryNeed(0, max(collecting, of_a_step))
