@@ -16,7 +16,7 @@ from jaxrl_hw.algos.ppo_settings import unroll_for
 from jaxrl_hw.config.resolve import algorithm_needs
 from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.hardware.measurement_cache import store
-from jaxrl_hw.planning.memory_model import estimate, program_key
+from jaxrl_hw.planning.memory_model import ITEMS, estimate, program_key
 
 GB = 10**9
 CPU = Hardware("cpu", "EPYC", 1, 2, 16 * GB, 10 * GB, "psutil available")
@@ -67,6 +67,20 @@ def test_auto_chooses_the_batch_that_suits_its_own_number(
         assert config.ppo.unroll == unroll_for(int(config.num_envs))
         given = plan(hardware, memory_limit="", max_envs=4096, num_envs=config.num_envs).config
         assert given.ppo == config.ppo
+
+
+def test_temporaries_that_were_measured_at_one_size_grow_with_the_batch(
+    plan: Callable[..., Plan],
+) -> None:
+    """The critic values a whole batch at once; a minibatch is as large for any number."""
+    made = plan(CPU, num_envs=256)
+    needs = algorithm_needs(made.config)
+    each = needs.unroll * needs.value_bytes
+    known = {name: made.memory.get(name, 0) for name in ITEMS[1:]} | {"temporaries": 256 * each}
+    store(program_key(made.config, CPU), points={256: known})
+    larger = plan(CPU, num_envs=1024, ppo=made.config.ppo)
+    assert larger.memory["temporaries"] == pytest.approx(1024 * each, rel=0.01)
+    assert larger.memory["networks"] == made.memory["networks"]
 
 
 def test_a_resized_plan_has_the_memory_of_its_size(plan: Callable[..., Plan]) -> None:
