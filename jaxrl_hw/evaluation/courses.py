@@ -29,9 +29,10 @@ def commands_of(
 ) -> np.ndarray:
     """Commands [steps, robots, 3] of a course; `repeats` robots for each of the ten commands.
 
-    A drive has eight robots, whatever the repeats: every drive of `DRIVES` twice. They stand at
-    first, then each of four commands has as much of the time. One robot's commands come as a step,
-    as a ramp over half of its time, as a step, as a ramp; the other's as a ramp first.
+    A drive has eight robots, whatever the repeats: every drive of `DRIVES` twice. They stand for
+    `SETTLE_S`, or for half of the time where that is shorter; four commands share the rest. One
+    robot's commands come as a step, as a ramp over half of its time, as a step, as a ramp; the
+    other's as a ramp first.
     """
     if course == "held":
         return np.broadcast_to(np.tile(ten, (repeats, 1)), (steps, repeats * len(ten), 3))
