@@ -30,7 +30,7 @@ ANY: dict[str, dict[str, Any]] = {
 LEGGED: dict[str, dict[str, Any]] = {
     **ANY,
     # 0.1 to 0.3 N m of dry friction are lost among gains of 20 to 150 N m/rad
-    "all": {"joystick.dry_friction": False},
+    "all": {"joystick.dry_friction": False, "eval_every": 1_000_000},
 }
 QUADRUPED: dict[str, dict[str, Any]] = {
     **LEGGED,
