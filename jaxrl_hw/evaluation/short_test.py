@@ -32,15 +32,23 @@ def short_test(config: Config, policy: Policy, seed: int) -> dict[str, float]:
     Raises:
       UserError: the robot cannot be driven on its own servos (`physics.servo`).
     """
+    driven = _drive(config, policy, SECONDS, seed)
+    half = driven.commands.shape[1] // 2
+    calm = _figures(driven.of_robots(slice(half)))
+    pushed = _figures(driven.of_robots(slice(half, None)))
+    return {**calm, **{f"pushed_{name}": pushed[name] for name in ("velocity_error", "falls")}}
+
+
+def compile_short_test(config: Config, policy: Policy) -> None:
+    """Compile what `short_test` runs, by driving one step. Raises UserError as that does."""
+    _drive(config, policy, 0.0, 0)
+
+
+def _drive(config: Config, policy: Policy, seconds: float, seed: int) -> Trajectory:
     commands = commands_for(robot_spec(config))
     count = len(commands)
     worlds = [CALM] * count + [Conditions(push_speed=PUSH_SPEED)] * count
-    driven = drive(config, policy, np.tile(commands, (2, 1)), SECONDS, seed, worlds)
-    calm, pushed = (
-        _figures(driven.of_robots(slice(count))),
-        _figures(driven.of_robots(slice(count, None))),
-    )
-    return {**calm, **{f"pushed_{name}": pushed[name] for name in ("velocity_error", "falls")}}
+    return drive(config, policy, np.tile(commands, (2, 1)), seconds, seed, worlds)
 
 
 def _figures(trajectory: Trajectory) -> dict[str, float]:

@@ -15,6 +15,7 @@ from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.planning import memory_model
 from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.training import measure
+from jaxrl_hw.training.evaluations import Evaluations
 from jaxrl_hw.training.run import environments
 from jaxrl_hw.training.train_step import TrainStep, compile_train_step, state_form
 from jaxrl_hw.types import Algorithm
@@ -36,6 +37,7 @@ class Built(NamedTuple):
     step: TrainStep
     items: dict[str, int] | None
     """Bytes by item as the compiler counts them; None where it does not count."""
+    evaluations: Evaluations | None = None
 
 
 Build = Callable[..., Built]
@@ -121,7 +123,8 @@ def remember_session(
     number, peak = int(plan.config.num_envs), memory.read().peak
     resident = None
     if fresh_process and built.items and peak and plan.hardware.platform == "cpu":
-        resident = max(0, peak - sum(built.items.values()))
+        evaluating = built.evaluations.resident_bytes if built.evaluations else 0
+        resident = max(0, peak - sum(built.items.values()) - evaluating)
     store(
         memory_model.program_key(plan.config, plan.hardware),
         rates={number: settled[len(settled) // 2]},

@@ -23,7 +23,6 @@ from jaxrl_hw.loggers.tensorboard import TensorBoardLog
 from jaxrl_hw.planning.continuation import SHRUNK_FROM
 from jaxrl_hw.planning.disk_space import is_saved
 from jaxrl_hw.training.build import Build, Built, remember_session
-from jaxrl_hw.training.evaluations import Evaluations
 from jaxrl_hw.training.metrics import Meter, Row, past_early_stop, refuse_nonfinite
 from jaxrl_hw.training.oom import is_out_of_memory
 from jaxrl_hw.training.stopping import CALLBACK, EARLY_STOP, GOAL, Callback, StopRequest
@@ -85,9 +84,6 @@ class Session:
         self._first = self._iteration = int(state.iteration)
         self._goal = goal_iteration(self._plan.config, self._first, total_steps(state.env_steps))
         self._early_stop = past_early_stop(self._plan.config, context.folder, self._first)
-        self._evaluations = Evaluations(
-            self._plan.config, built.env, built.algorithm, context.console
-        )
         self._meter = Meter(context.memory, built.env.num_envs * built.algorithm.unroll)
         self._rates: list[float] = []
         self._is_crowded = False
@@ -149,7 +145,8 @@ class Session:
             self.state, self._iteration, env_steps = state, row["iteration"], row["env_steps"]
             if lock.lost:
                 lock.check()
-            row |= self._evaluations.row(state, self._iteration, env_steps)
+            if self._built.evaluations is not None:
+                row |= self._built.evaluations.row(state, self._iteration, env_steps)
             self._report(row)
             stopped = context.callback is not None and context.callback(row) is True
             if self._iteration == self._goal:
