@@ -51,12 +51,14 @@ VARIANTS = {
     "kl_001": Variant("KL target 0.01", ["--ppo.desired-kl", "0.01"]),
     "gamma_099": Variant("gamma 0.99", ["--ppo.gamma", "0.99"]),
     "gamma_095": Variant("gamma 0.95", ["--ppo.gamma", "0.95"]),
-    "envs_128": Variant("128 envs", ["--num-envs", "128"]),
-    "envs_512": Variant(
-        "512 envs, minibatches as large",
-        ["--num-envs", "512", "--ppo.minibatches", "12"],
+    "envs_128": Variant(
+        "128 envs, as many minibatches",
+        ["--num-envs", "128", "--ppo.unroll", "24", "--ppo.minibatch-size", "512"],
     ),
-    "minibatches_12": Variant("12 minibatches of half the size", ["--ppo.minibatches", "12"]),
+    "envs_512": Variant(
+        "512 envs, minibatches as large", ["--num-envs", "512", "--ppo.unroll", "24"]
+    ),
+    "minibatches_12": Variant("12 minibatches of half the size", ["--ppo.minibatch-size", "512"]),
     "curriculum": Variant("commands of half the speed in the first third", _SLOW, 1 / 3),
     "substeps_4": Variant("4 substeps of 5 ms", ["--timestep", "0.005"]),
     "substeps_10": Variant("10 substeps of 2 ms", ["--timestep", "0.002"]),
@@ -93,16 +95,15 @@ def main() -> None:
 def measure(name: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Train one variant in its own process, then measure its checkpoints in another."""
     what, flags, until = VARIANTS[name]
-    count = num_envs(args.robot, flags)
-    steps = args.million_steps * 1e6
-    iterations = max(1, round(steps / (count * 24)))
-    every = max(1, iterations // SAVES)
+    count, samples = size_of(args.robot, flags)
+    steps = round(args.million_steps * 1e6)
+    every = max(1, steps // (samples * SAVES))
     command = [sys.executable, "-m", "jaxrl_hw.train", "--robot", args.robot, "--run-dir"]
     command += [str(folder), "--seed", str(args.seed), "--threads", "1", "--no-tensorboard"]
     command += ["--num-envs", str(count), "--save-every", str(every), "--keep", str(SAVES + 2)]
-    parts = [[*without_envs(flags), "--iterations", str(round(until * iterations))]]
+    parts = [[*without_envs(flags), "--timesteps", str(round(until * steps))]]
     if until < 1:
-        recipe = [*as_in_the_recipe(args.robot, flags), "--iterations", str(iterations)]
+        recipe = [*as_in_the_recipe(args.robot, flags), "--timesteps", str(steps)]
         parts.append([*recipe, "--override-config"])
     env = {**os.environ, "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
     start = time.perf_counter()
@@ -125,13 +126,15 @@ def measure(name: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]
     }
 
 
-def num_envs(robot: str, flags: list[str]) -> int:
-    """The variant's own number, else the recipe's on a CPU."""
-    from jaxrl_hw import make_plan, preset_config
+def size_of(robot: str, flags: list[str]) -> tuple[int, int]:
+    """Environments, and env steps of an iteration: the variant's own, else the recipe's here."""
+    from jaxrl_hw import make_plan
+    from jaxrl_hw.cli.flags import parse
+    from jaxrl_hw.config.resolve import algorithm_needs
 
-    if "--num-envs" in flags:
-        return int(flags[flags.index("--num-envs") + 1])
-    return int(make_plan(preset_config(robot)).config.num_envs)
+    config = make_plan(parse(["--robot", robot, "--resume", "never", *flags])).config
+    num_envs = int(config.num_envs)
+    return num_envs, num_envs * algorithm_needs(config).unroll
 
 
 def as_in_the_recipe(robot: str, flags: list[str]) -> list[str]:

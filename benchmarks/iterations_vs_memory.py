@@ -30,13 +30,10 @@ import memory_tables
 
 import jaxrl_hw
 from jaxrl_hw.cli.command import DONE, FAILED, run_command
-from jaxrl_hw.config.presets import preset_config
-from jaxrl_hw.config.resolve import algorithm_needs
-from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import parse_num_envs
+from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware.detect import Hardware, detect
-from jaxrl_hw.hardware.sizing import check_divisible
 
 RESULTS = Path(__file__).parent / "results"
 SIZES, ITERATIONS = "64,128,256,512", 6
@@ -90,10 +87,11 @@ def _run(args: argparse.Namespace) -> int:
 def sweep(args: argparse.Namespace, hardware: Hardware, results: Results) -> int:
     """A row for every number of environments of one robot on one engine."""
     robot = args.robot or "g1"
+    get_robot(robot)  # an unknown one is refused before anything runs
     iterations = ITERATIONS if args.iterations is None else args.iterations
     if iterations <= memory_runs.WARMING_UP:
         raise UserError(f"--iterations must be at least 3, got {iterations}: the first 2 warm up")
-    sizes = parse_sizes(SIZES if args.num_envs is None else args.num_envs, preset_config(robot))
+    sizes = parse_sizes(SIZES if args.num_envs is None else args.num_envs)
     physics = args.physics
     if physics == "auto":
         physics = "native" if hardware.platform == "cpu" else "mjx"
@@ -130,14 +128,13 @@ def try_limits(args: argparse.Namespace, results: Results) -> int:
     return DONE if all(row["ended"] in memory_budgets.GOOD for row in result["rows"]) else FAILED
 
 
-def parse_sizes(text: str, config: Config) -> list[int]:
+def parse_sizes(text: str) -> list[int]:
     """Numbers of environments, the smallest first. Raises UserError where one cannot be run."""
-    needs, sizes = algorithm_needs(config), set()
+    sizes = set()
     for word in text.split(","):
         size = parse_num_envs(word)
         if isinstance(size, str):
             raise UserError(f'--num-envs takes numbers here, such as {SIZES}, got "{text}"')
-        check_divisible(size, needs.unroll, needs.minibatches)
         sizes.add(size)
     return sorted(sizes)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxrl_hw.config.presets import preset_config
+from jaxrl_hw.config.resolve import sized
 from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.planning import memory_model
 from jaxrl_hw.planning.benchmark import train
@@ -47,7 +48,7 @@ def measure(robot: str, physics: str, num_envs: int, iterations: int, hardware: 
     the program has never been compiled here (`planned_from`), and once it has been compiled for
     this number of environments and the process has been measured (`predicted_from`).
     """
-    config = replace(preset_config(robot), physics=physics, num_envs=num_envs)
+    config = sized(replace(preset_config(robot), physics=physics, num_envs=num_envs), num_envs)
     before = memory_model.footprint(config, hardware)
     row: Row = {
         "robot": robot,

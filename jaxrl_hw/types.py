@@ -104,6 +104,7 @@ class Needs(NamedTuple):
     replay_bytes: int = 0  # a replay buffer, whatever the number of environments
     sample_bytes: int = 0  # one sample of the batch
     update_bytes: int = 0  # activations and gradients of a minibatch
+    value_bytes: int = 0  # activations of one sample while the critic values the whole batch
 
     def minibatches(self, samples: int) -> int:
         """Minibatches per pass over so many samples, of about `minibatch_size` each."""

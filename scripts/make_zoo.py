@@ -28,6 +28,7 @@ from jaxrl_hw.cli.tyro_rules import NO_STAGES
 from jaxrl_hw.config import validation
 from jaxrl_hw.config.curriculum import Stage, format_stage
 from jaxrl_hw.config.fields import differences, flag
+from jaxrl_hw.config.goal import goal_iteration
 from jaxrl_hw.config.presets import preset_config
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import RunError, UserError
@@ -187,7 +188,9 @@ def command(config: Config, iterations: int) -> str:
     if config.init_from:
         known = config.init_from.startswith("zoo:")
         words.append(f"--init-from {config.init_from if known else 'ANOTHER_POLICY'}")
-    now = validation.to_dict(config) | {"iterations": iterations}
+    now = validation.to_dict(config)
+    if config.num_envs == "auto" or goal_iteration(config) != iterations:  # it ended elsewhere
+        now |= {"iterations": iterations, "timesteps": base.timesteps}
     changed = differences(validation.to_dict(base), now, NOT_LEARNED_FROM)
     words += [_flag(key, value) for key, _, value in changed]
     return " ".join(words)

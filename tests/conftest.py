@@ -23,6 +23,7 @@ from jaxrl_hw import Config, NetConfig, Run, fit, preset_config
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.config import validation
 from jaxrl_hw.config.factory import make_task
+from jaxrl_hw.config.resolve import sized
 from jaxrl_hw.envs.physics import Physics
 from jaxrl_hw.envs.tasks.api import Task
 from jaxrl_hw.loggers.console import Console
@@ -99,7 +100,7 @@ def train(robot: str, folder: Path, **changes: Any) -> Run:
         run_dir=str(folder),
         tensorboard=False,
         net=NetConfig(policy=(16,), value=(16,)),
-        ppo=replace(base.ppo, unroll=8, epochs=1, minibatches=1, symmetry="none"),
+        ppo=replace(base.ppo, unroll=8, epochs=1, minibatch_size=128, symmetry="none"),
     )
     return fit(replace(config, **changes), console=Console(io.StringIO()))
 
@@ -148,7 +149,7 @@ def untrained_run(
     config = replace(
         config, num_envs=16, iterations=goal, run_dir="/old/machine/runs/x", mirror="/old/drive"
     )
-    run.write_config(validation.to_dict(config))
+    run.write_config(validation.to_dict(sized(config, 16)))
     run.write_plan({"num_envs": 16})
     lines = ({"iteration": i, "episode_return": float(i)} for i in range(1, rows + 1))
     run.metrics_jsonl.write_text("".join(json.dumps(line) + "\n" for line in lines))

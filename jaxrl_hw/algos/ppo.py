@@ -37,7 +37,6 @@ from jaxrl_hw.types import (
     Learner,
     Metrics,
     Motion,
-    Needs,
     Observation,
     PhaseMask,
     Sizes,
@@ -87,13 +86,12 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
         raise unknown("lr schedule", config.lr_schedule, ("adaptive", "fixed"))
     if config.symmetry not in ("loss", "augment", "none"):
         raise unknown("symmetry mode", config.symmetry, ("loss", "augment", "none"))
-    symmetry = spec.symmetry
     nets = _Nets(
         MLP(net.policy, spec.action_size, net.activation, out_scale=0.01, dtype=precision),
         MLP(net.value, 1, net.activation, dtype=precision),
     )
     optimizer = make_optimizer(config)
-    sizes = Sizes(spec.obs_size, spec.critic_size, spec.action_size, symmetry is not None)
+    sizes = Sizes(spec.obs_size, spec.critic_size, spec.action_size, spec.symmetry is not None)
     needs = ENTRY.needs(config, net, sizes)
 
     def init(key: Array) -> Learner:
@@ -116,12 +114,12 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
         return action, {"log_prob": distributions.log_prob(action, mean, log_std), "mean": mean}
 
     def update(learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
-        samples = _samples(config, nets, learner, batch, symmetry)
+        samples = _samples(config, nets, learner, batch, spec.symmetry)
         clock = clock_of(config, batch)
-        before = learner.params.log_std
-        loss = _make_loss(config, nets, learner.obs_stats, symmetry, before)
+        loss = _make_loss(config, nets, learner.obs_stats, spec.symmetry, learner.params.log_std)
         minimize = partial(optimizer.update, frozen=clock.is_warming)
-        params, opt_state, losses = _optimize(needs, minimize, loss, learner, samples, key)
+        counts = needs.epochs, needs.minibatches(batch.reward.size)
+        params, opt_state, losses = _optimize(counts, minimize, loss, learner, samples, key)
         opt_state = adapt_rate(config, opt_state, clock, losses["kl"][-1].mean())
         bound = noise_bound(config, net.init_std, clock)
         params = params._replace(log_std=jnp.minimum(params.log_std, bound))
@@ -269,14 +267,19 @@ def _make_loss(
 
 
 def _optimize(
-    needs: Needs, minimize: Any, loss: Any, learner: Learner, samples: Samples, key: Array
+    counts: tuple[int, int],
+    minimize: Any,
+    loss: Any,
+    learner: Learner,
+    samples: Samples,
+    key: Array,
 ) -> tuple[Params, Any, Metrics]:
     """All epochs of shuffled minibatches; returns the metrics of each minibatch, stacked.
 
-    Where the samples do not divide evenly, each pass leaves a few of them out, never the same.
+    counts: epochs, and minibatches in each; mirrored samples make them larger, not more. Where the
+    samples do not divide evenly, each pass leaves a few of them out, never the same.
     """
-    size = samples.advantage.shape[0]
-    count = needs.minibatches(size)
+    size, (epochs, count) = samples.advantage.shape[0], counts
     length = size // count
 
     def step(carry: tuple[Params, Any], index: Array) -> tuple[tuple[Params, Any], Metrics]:
@@ -291,6 +294,6 @@ def _optimize(
         order = jax.random.permutation(key, size)[: length * count]
         return lax.scan(step, carry, order.reshape(count, length))
 
-    keys = jax.random.split(key, needs.epochs)
+    keys = jax.random.split(key, epochs)
     (params, opt_state), metrics = lax.scan(epoch, (learner.params, learner.opt_state), keys)
     return params, opt_state, metrics

@@ -91,6 +91,7 @@ def _needs(ppo: PPOConfig, net: NetConfig, sizes: Sizes) -> Needs:
         sample_bytes=4 * (2 * (sizes.obs + sizes.critic) + 3 * sizes.action + 8),
         # activations and their gradients, 4 bytes each, twice
         update_bytes=16 * ppo.minibatch_size * widths,
+        value_bytes=2 * 4 * sum(net.value),  # at the observation and at the next one
     )
 
 

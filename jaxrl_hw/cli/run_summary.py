@@ -173,7 +173,7 @@ def _status(
         config_from(settings, "config.json")
     except UserError as error:
         return REFUSED, one_line(error)
-    if found.saved >= (found.goal or 0):
+    if found.goal is not None and found.saved >= found.goal:
         return DONE, "goal reached; a higher --timesteps or --iterations continues it"
     if last.problem:
         return READY, f"checkpoint {last.iteration} is damaged: continues after {found.saved}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jaxrl_hw.config.resolve import algorithm_needs
+from jaxrl_hw.config.resolve import algorithm_needs, sized
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import format_count
 
@@ -14,7 +14,8 @@ def goal_iteration(config: Config, iteration: int = 0, env_steps: int = 0) -> in
       config: with its number of environments settled.
       iteration, env_steps: that the run has done; from here on every iteration is of one size.
     """
-    samples = int(config.num_envs) * algorithm_needs(config).unroll
+    num_envs = int(config.num_envs)
+    samples = num_envs * algorithm_needs(sized(config, num_envs)).unroll
     ends = [config.iterations] if config.iterations else []
     if config.timesteps:
         ends.append(iteration - (env_steps - config.timesteps) // samples)

@@ -94,7 +94,7 @@ def as_now(saved: Mapping[str, Any], env_steps_at: EnvSteps | None = None) -> di
     """
     env_steps_at = env_steps_at or by_size(saved)
     now = {RENAMED.get(key, key): value for key, value in flatten(saved).items()}
-    now = _in_steps(now, env_steps_at)
+    now = _in_steps(now, env_steps_at, by_size(saved)(1))
     there = {key.rpartition(".")[0] for key in now}
     before = {key: value for key, value in BEFORE.items() if key.rpartition(".")[0] in there}
     now = {**before, **now}
@@ -132,10 +132,12 @@ def successor(key: str, as_flag: bool = False) -> str:
     return "; it is retired and has no successor" if key in RETIRED else ""
 
 
-def _in_steps(now: dict[str, Any], env_steps_at: EnvSteps) -> dict[str, Any]:
-    """Settings that counted iterations or minibatches, in env steps and samples."""
+def _in_steps(now: dict[str, Any], env_steps_at: EnvSteps, samples: int) -> dict[str, Any]:
+    """Settings that counted iterations or minibatches, in env steps and samples.
+
+    samples: of an iteration, as the run was saved.
+    """
     steps = {IN_ITERATIONS[key]: env_steps_at(int(now[key])) for key in IN_ITERATIONS if key in now}
-    samples = env_steps_at(1) - env_steps_at(0)
     sizes = {COUNTED[key]: max(1, samples // int(now[key])) for key in COUNTED if key in now}
     rule = str(now.get("early_stop", ""))
     if "timesteps" not in now and (found := re.search(r"patience *= *(\d+)", rule)):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.config import migrations, validation
 from jaxrl_hw.config.presets import preset_config
 from jaxrl_hw.config.schema import Config
-from jaxrl_hw.loggers.jsonl import read_rows
+from jaxrl_hw.loggers.jsonl import last_rows, read_rows
 
 
 def read_settings(run: RunDir) -> dict[str, Any] | None:
@@ -38,13 +38,22 @@ def config_from(settings: Mapping[str, Any], source: str) -> Config:
 def env_steps_at(run: RunDir, saved: dict[str, Any], iteration: int) -> int:
     """Env steps of a run by the end of an iteration.
 
-    As its metrics.jsonl has them; beyond its rows every iteration takes num_envs * unroll.
+    As its metrics.jsonl has them; beyond its rows every iteration takes num_envs * unroll. Reads
+    the end of the file only, where that is enough.
 
     saved: the run's settings.
     Raises:
       UserError: metrics.jsonl is damaged.
     """
-    rows = read_rows(run.metrics_jsonl) if run.metrics_jsonl.exists() else []
-    known = {0: 0} | {int(row["iteration"]): int(row["env_steps"]) for row in rows}
+    known = _env_steps(last_rows(run.metrics_jsonl))
+    if all(i > iteration for i in known):
+        rows = read_rows(run.metrics_jsonl) if iteration and run.metrics_jsonl.exists() else []
+        known = {0: 0} | _env_steps(rows)
     before = max(i for i in known if i <= iteration)
     return known[before] + migrations.by_size(saved)(iteration - before)
+
+
+def _env_steps(rows: Iterable[Mapping[str, Any]]) -> dict[int, int]:
+    """Env steps by iteration, of rows that have both."""
+    pairs = [(row.get("iteration"), row.get("env_steps")) for row in rows]
+    return {i: n for i, n in pairs if isinstance(i, int) and isinstance(n, int)}

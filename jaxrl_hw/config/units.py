@@ -88,7 +88,7 @@ def parse_duration(text: str) -> float:
 
 
 class EarlyStopRule(NamedTuple):
-    """When a run stops before its goal; see `training.early_stop.EarlyStop`."""
+    """When a run stops before its goal; see `training.stopping.EarlyStop`."""
 
     patience: int  # env steps
     min_delta: float  # of the mean return

@@ -99,16 +99,26 @@ def read_rows(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 def last_iteration(path: str | os.PathLike[str]) -> int:
     """The iteration of the last whole row; 0 without one. Reads the end of the file only."""
+    for row in reversed(last_rows(path)):
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            return int(row["iteration"])
+    return 0
+
+
+def last_rows(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The whole rows at the end of the file, some 60 of them, oldest first; none where it cannot
+    be read. Leaves malformed lines out."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
             lines = file.read().split(b"\n")
     except OSError:
-        return 0
-    for line in reversed(lines[:-1]):
-        with contextlib.suppress(ValueError, KeyError, TypeError):
-            return int(json.loads(line)["iteration"])
-    return 0
+        return []
+    rows = []
+    for line in lines[:-1]:
+        with contextlib.suppress(ValueError):
+            rows.append(json.loads(line))
+    return [row for row in rows if isinstance(row, dict)]
 
 
 def read_columns(path: str | os.PathLike[str]) -> dict[str, list[Any]]:

@@ -65,10 +65,8 @@ def probe(plan: Plan, report: Callable[[str], None]) -> None:
     fitting = (c.num_envs for c in plan.sizing.candidates if c.fits is not False)
     sizes = sorted(n for n in fitting if n <= most)
     # a new run, mirrored nowhere
-    short = replace(
-        plan.config, iterations=ITERATIONS, resume="never", time_limit="", mirror="", early_stop=""
-    )
-    short = replace(short, timesteps=0)
+    short = replace(plan.config, timesteps=0, iterations=ITERATIONS, resume="never")
+    short = replace(short, time_limit="", mirror="", early_stop="")
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "config.json"
         for size in sizes:

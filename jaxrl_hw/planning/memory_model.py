@@ -111,9 +111,12 @@ def footprint(config: Config, hardware: Hardware) -> Footprint:
         items, source = known.points[at], COMPILED
         if at != config.num_envs:
             source += f" for {at:,} environments"
-        # the estimate gives the fixed part
-        grows = {name: value for name, value in items.items() if parts[name].per_env > 0}
-        grown = {name: value - parts[name].fixed for name, value in grows.items()}
+        # the estimate gives the fixed part; of temporaries the fixed ones may not be the largest
+        grown = {
+            name: max(items[name] - part.fixed, min(items[name], part.per_env * at))
+            for name, part in parts.items()
+            if name in items and part.per_env > 0
+        }
         parts = _lines(items, at, grown, at)
     profile = profiles.of(hardware.platform, hardware.name, hardware.memory_total)
     name, reserved, compiling = "driver", profile.reserved, 0
@@ -192,9 +195,22 @@ def estimate(config: Config, hardware: Hardware, needs: Needs) -> dict[str, Memo
         "replay": MemoryNeed(needs.replay_bytes, 0),
         "environments": MemoryNeed(0, state),
         "rollout": MemoryNeed(0, needs.unroll * needs.sample_bytes),
-        "temporaries": MemoryNeed(needs.update_bytes, collecting),
+        "temporaries": _temporaries(needs, collecting),
         "physics": engine,
     }
+
+
+def _temporaries(needs: Needs, collecting: int) -> MemoryNeed:
+    """Of a minibatch, or of the whole batch where the usual numbers of environments do not fill
+    one minibatch. Before either, the critic values the whole batch at once.
+
+    collecting: bytes per environment of the collection.
+    """
+    each = max(collecting, needs.unroll * needs.value_bytes)
+    if needs.minibatch_size <= needs.unroll * MEASURED_AT[1]:
+        return MemoryNeed(needs.update_bytes, each)
+    of_a_step = needs.unroll * needs.update_bytes // needs.minibatch_size
+    return MemoryNeed(0, max(each, of_a_step))
 
 
 def program_key(

@@ -28,7 +28,8 @@ from jaxrl_hw.types import (
 
 T, N, OBS, ACTIONS = 4, 16, 4, 2
 NET = NetConfig(policy=(16,), value=(16,), activation="tanh", init_std=0.5)
-ONE_PASS = {"unroll": T, "epochs": 1, "minibatches": 1, "lr_schedule": "fixed", "symmetry": "none"}
+ONE_PASS = {"unroll": T, "epochs": 1, "minibatch_size": T * N, "lr_schedule": "fixed"}
+ONE_PASS = {**ONE_PASS, "symmetry": "none"}
 
 SWAP = SignedPermutation(np.array([1, 0, 2, 3]), np.array([1.0, 1.0, -1.0, 1.0], np.float32))
 TURN = SignedPermutation(np.array([1, 0]), np.array([-1.0, -1.0], np.float32))
@@ -68,7 +69,8 @@ def updated(algorithm: Algorithm, updates: int = 1, seed: int = 0) -> tuple[Any,
     """(metrics of the last update, learner before the first, learner after the last)."""
     before = learner = algorithm.init(jax.random.key(seed))
     for i in range(updates):
-        batch = experience(algorithm, learner, i)
+        done = jnp.array([0, i * T * N], jnp.uint32)
+        batch = experience(algorithm, learner, i)._replace(env_steps=done)
         learner, metrics = algorithm.update(learner, batch, jax.random.key(100 + i))
     return jax.tree.map(np.asarray, metrics), before, learner
 
@@ -90,7 +92,7 @@ def test_ratios_start_at_exactly_one() -> None:
 
 @pytest.mark.slow
 def test_ratios_move_in_later_minibatches_and_a_fixed_rate_stays() -> None:
-    metrics, _, _ = updated(make(minibatches=4, learning_rate=0.03, clip=0.01))
+    metrics, _, _ = updated(make(minibatch_size=16, learning_rate=0.03, clip=0.01))
     assert metrics["clip_fraction"] > 0.1
     assert metrics["kl"] > 1e-5
     assert float(metrics["lr"]) == pytest.approx(0.03)  # fixed, whatever the divergence
@@ -128,21 +130,22 @@ def test_the_rate_rises_once_an_update_where_the_policy_hardly_moves(
 def test_the_rate_falls_once_an_update_where_the_policy_moves_far(
     updates: int, wanted: float
 ) -> None:
-    metrics, _, _ = updated(make(**ADAPTIVE, desired_kl=1e-7, minibatches=8), updates)
+    metrics, _, _ = updated(make(**ADAPTIVE, desired_kl=1e-7, minibatch_size=8), updates)
     assert float(metrics["lr"]) == pytest.approx(wanted, rel=1e-5)
 
 
 @pytest.mark.slow
 def test_between_half_and_twice_the_desired_divergence_the_rate_stays() -> None:
-    metrics, _, _ = updated(make(learning_rate=1e-2, minibatches=2))
+    metrics, _, _ = updated(make(learning_rate=1e-2, minibatch_size=32))
     kl = float(metrics["kl"])  # of the only, and so the last, epoch
-    metrics, _, _ = updated(make(**ADAPTIVE, minibatches=2, desired_kl=kl))
+    metrics, _, _ = updated(make(**ADAPTIVE, minibatch_size=32, desired_kl=kl))
     assert float(metrics["lr"]) == pytest.approx(1e-2, rel=1e-5)
 
 
 @pytest.mark.slow
 def test_annealing_lowers_the_bounds_of_noise_and_rate_and_then_holds_them() -> None:
-    settings = {"anneal": 4, "end_std": 0.05, "learning_rate": 1e-3, "epochs": 2, "minibatches": 2}
+    settings = {"anneal_steps": 4 * T * N, "end_std": 0.05, "learning_rate": 1e-3, "epochs": 2}
+    settings = {**settings, "minibatch_size": 32}
     stds, rates = [], []
     for updates in (1, 2, 4, 6):
         metrics, _, after = updated(make(**settings), updates)
@@ -153,7 +156,7 @@ def test_annealing_lowers_the_bounds_of_noise_and_rate_and_then_holds_them() -> 
     assert (np.array(stds) <= bounds * 1.0001).all()
     np.testing.assert_allclose(stds[2:], 0.05, rtol=0.05)
     np.testing.assert_allclose(rates, [7.75e-4, 5.5e-4, 1e-4, 1e-4], rtol=1e-4)
-    free, _, after = updated(make(**{**settings, "anneal": 0}), 6)
+    free, _, after = updated(make(**{**settings, "anneal_steps": 0}), 6)
     assert float(jnp.exp(after.params.log_std).max()) > 0.4
     assert float(free["lr"]) == pytest.approx(1e-3)
 
@@ -212,7 +215,12 @@ def unevenness(algorithm: Algorithm, learner: Learner) -> float:
 def test_the_mirror_loss_makes_the_policy_even() -> None:
     left = {}
     for mode in ("loss", "none"):
-        changes = {"epochs": 20, "minibatches": 2, "learning_rate": 3e-3, "symmetry_coef": 100.0}
+        changes = {
+            "epochs": 20,
+            "minibatch_size": 32,
+            "learning_rate": 3e-3,
+            "symmetry_coef": 100.0,
+        }
         algorithm = make(MIRROR, **{**changes, "symmetry": mode})
         metrics, _, after = updated(algorithm, updates=3)
         left[mode] = unevenness(algorithm, after)

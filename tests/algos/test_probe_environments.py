@@ -30,7 +30,7 @@ NET = NetConfig(policy=(16,), value=(16,), activation="tanh", init_std=0.5)
 SETTINGS = {
     "unroll": 8,
     "epochs": 4,
-    "minibatches": 4,
+    "minibatch_size": 8 * N // 4,
     "gamma": 0.8,
     "learning_rate": 3e-3,
     "lr_schedule": "fixed",

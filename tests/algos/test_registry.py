@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,6 +11,7 @@ import jax
 import pytest
 
 from jaxrl_hw import NetConfig, PPOConfig, UserError
+from jaxrl_hw.algos.ppo_settings import unroll_for
 from jaxrl_hw.algos.registry import algorithm_entry, entries
 from jaxrl_hw.types import EnvSpec, Sizes
 
@@ -54,19 +56,52 @@ def test_needs_are_the_bytes_of_the_learner_that_is_made(averaging: float) -> No
         assert bytes_told <= bytes_made <= bytes_told + 300
 
 
-def test_more_minibatches_halve_their_size() -> None:
+def test_smaller_minibatches_have_half_the_size() -> None:
     entry, settings = algorithm_entry("ppo"), PPOConfig()
-    more = entry.more_minibatches(settings)
-    before, after = (entry.needs(s, NET, SIZES) for s in (settings, more))
-    assert after.minibatches == 2 * before.minibatches
-    assert after.update_bytes_per_env == before.update_bytes_per_env // 2
+    smaller = entry.smaller_minibatches(settings)
+    before, after = (entry.needs(s, NET, SIZES) for s in (settings, smaller))
+    assert after.minibatches(24 * 256) == 2 * before.minibatches(24 * 256)
+    assert after.update_bytes == before.update_bytes // 2
+    assert entry.smaller_minibatches(replace(settings, minibatch_size=1)).minibatch_size == 1
+
+
+@pytest.mark.parametrize(
+    ("samples", "size", "count"),
+    [(6144, 1024, 6), (6143, 1024, 6), (700, 1024, 1), (100, 1024, 1), (1, 1, 1), (1600, 1024, 2)],
+)
+def test_a_pass_takes_as_many_minibatches_as_come_nearest(
+    samples: int, size: int, count: int
+) -> None:
+    needs = algorithm_entry("ppo").needs(replace(PPOConfig(), minibatch_size=size), NET, SIZES)
+    assert needs.minibatches(samples) == count
 
 
 def test_a_trained_policy_starts_gently() -> None:
     entry = algorithm_entry("ppo")
-    settings = replace(PPOConfig(), anneal=500)
+    settings = replace(PPOConfig(), anneal_steps=500)
     alone, together = (entry.warm_started(settings, 200, has) for has in (False, True))
     assert alone.learning_rate == together.learning_rate < settings.learning_rate
-    assert alone.anneal == together.anneal == 300
-    assert alone.critic_warmup > 0 == together.critic_warmup
-    assert entry.warm_started(PPOConfig(), 200, True).anneal == 0
+    assert alone.anneal_steps == together.anneal_steps == 300
+    assert entry.warm_started(settings, 10**6, True).anneal_steps == 1, "all of it is done"
+    assert alone.critic_warmup_steps > 0 == together.critic_warmup_steps
+    assert entry.warm_started(PPOConfig(), 200, True).anneal_steps == 0
+
+
+def test_the_unroll_is_24_of_256_environments_and_6_of_4096() -> None:
+    assert [unroll_for(n) for n in (256, 4096)] == [24, 6]
+    unrolls = [unroll_for(n) for n in range(1, 20_000)]
+    assert unrolls == sorted(unrolls, reverse=True)
+    assert (unrolls[0], unroll_for(10**6)) == (48, 4), "its bounds"
+
+
+def test_the_batch_grows_with_the_square_root_of_the_number() -> None:
+    for n in (64, 100, 256, 300, 1024, 4096, 9000):
+        assert n * unroll_for(n) == pytest.approx(24 * 256 * math.sqrt(n / 256), rel=0.1)
+
+
+def test_an_unroll_that_is_given_stays() -> None:
+    entry = algorithm_entry("ppo")
+    assert entry.sized(PPOConfig(), 4096).unroll == 6
+    once = entry.sized(PPOConfig(), 256)
+    assert entry.sized(once, 4096) == once, "the rule applies once"
+    assert entry.sized(replace(PPOConfig(), unroll=5), 4096).unroll == 5

@@ -60,8 +60,8 @@ def test_it_smooths_what_wanders_and_follows_what_moves_on() -> None:
 
 
 T, N, OBS = 4, 16, 3
-ONE_PASS = PPOConfig(unroll=T, epochs=1, minibatches=1, symmetry="none", learning_rate=0.05)
-ONE_PASS = replace(ONE_PASS, lr_max=0.05, lr_schedule="fixed")
+ONE_PASS = PPOConfig(unroll=T, epochs=1, minibatch_size=T * N, symmetry="none")
+ONE_PASS = replace(ONE_PASS, learning_rate=0.05, lr_max=0.05, lr_schedule="fixed")
 
 
 def taught(part: float, updates: int = 3) -> tuple[Any, Any]:
@@ -96,7 +96,7 @@ def test_experience_is_collected_with_the_weights_as_they_are() -> None:
 @pytest.mark.slow
 def test_a_run_continues_exports_and_hands_over_its_mean(train_run: Any, tmp_path: Path) -> None:
     base = preset_config("cartpole").ppo
-    changes = {"ppo": replace(base, unroll=8, epochs=2, minibatches=1, weight_averaging=0.8)}
+    changes = {"ppo": replace(base, unroll=8, epochs=2, minibatch_size=128, weight_averaging=0.8)}
     whole = train_run("cartpole", tmp_path / "whole", iterations=4, **changes)
     train_run("cartpole", tmp_path / "parts", **changes)
     parts = train_run("cartpole", tmp_path / "parts", iterations=4, **changes)

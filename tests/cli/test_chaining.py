@@ -16,7 +16,7 @@ from jaxrl_hw.types import TrainState
 
 SMALL = [
     *("--robot", "cartpole", "--num-envs", "8", "--no-tensorboard", "--save-every", "5"),
-    *("--ppo.unroll", "4", "--ppo.epochs", "2", "--ppo.minibatches", "2"),
+    *("--ppo.unroll", "4", "--ppo.epochs", "2", "--ppo.minibatch-size", "16"),
     *("--net.policy", "16", "--net.value", "16", "--cartpole.episode-s", "0.5"),
 ]
 

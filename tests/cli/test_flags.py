@@ -13,7 +13,7 @@ from jaxrl_hw import Config
 from jaxrl_hw.cli.flags import parse, run_folder
 from jaxrl_hw.train import main
 
-SMALL = ["--robot", "cartpole", "--num-envs", "8", "--ppo.minibatches", "2", "--no-tensorboard"]
+SMALL = ["--robot", "cartpole", "--num-envs", "8", "--ppo.minibatch-size", "16", "--no-tensorboard"]
 
 
 def one_line(capsys: pytest.CaptureFixture[str]) -> str:
@@ -32,7 +32,6 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
         (["--num-envs=-5"], ["--num-envs", '"-5"']),
         (["--num-envs", "abc"], ["--num-envs", '"abc"']),
         (["--num-envs", "1000000000"], ["--num-envs", "1000000000"]),
-        (["--num-envs", "7", "--ppo.unroll", "5"], ["35"]),
         (["--robot", "g11"], ['"g11"', "cartpole, g1, g1_12dof, go1", '"g1"?']),
         (["--task", "joystik"], ['"joystik"', '"joystick"?']),
         (["--preset", "fastest"], ['"fastest"', "best, fast, optimized"]),
@@ -45,7 +44,16 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
         (["--ppo.gamma", "1.5"], ["--ppo.gamma", "0", "1", "1.5"]),
         (["--ppo.gamma", "much"], ["--ppo.gamma", '"much"']),
         (["--ppo.lr-min", "0.1"], ["--ppo.lr-min 0.1", "--ppo.lr-max 0.002"]),
-        (["--iterations", "0"], ["--iterations", "1", "0"]),
+        (["--iterations", "0"], ["--iterations", "--timesteps"]),
+        (["--timesteps", "0"], ["--iterations", "--timesteps"]),
+        (["--timesteps", "0", "--iterations", "0"], ["--iterations", "--timesteps"]),
+        (["--timesteps", "-3"], ["--timesteps", "-3"]),
+        (["--timesteps", "lots"], ["--timesteps", '"lots"', "4.9M"]),
+        (["--timesteps", "1.5"], ["--timesteps", '"1.5"']),
+        (["--iterations", "-1"], ["--iterations", "0", "-1"]),
+        (["--ppo.unroll", "-1"], ["--ppo.unroll", "0", "-1"]),
+        (["--ppo.minibatch-size", "0"], ["--ppo.minibatch-size", "1", "0"]),
+        (["--ppo.anneal-steps", "soon"], ["--ppo.anneal-steps", '"soon"']),
         (["--iterations", "many"], ["--iterations", '"many"']),
         (["--time-limit", "soon"], ["--time-limit", "85m", '"soon"']),
         (["--mem-fraction", "80"], ["--mem-fraction", "0.95", "80", "0.8?"]),
@@ -61,13 +69,18 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
         (["fast"], ['"fast"']),
         (["--config", "nowhere.json"], ["--config nowhere.json"]),
         (["--seed"], ["--seed"]),
-        (["--early-stop", "300"], ["--early-stop", '"300"']),
-        (["--early-stop", "patience=2,patience=3"], ["--early-stop", "patience"]),
+        (["--early-stop", "2M"], ["--early-stop", '"2M"']),
+        (["--early-stop", "patience=2M,patience=3M"], ["--early-stop", "patience"]),
         (["--early-stop", "min-delta=1"], ["--early-stop", "patience"]),
-        (["--early-stop", "patience=0"], ["patience", "1"]),
-        (["--early-stop", "patience=9,min-delta=nan"], ["min-delta", "nan"]),
+        (["--early-stop", "patience=0"], ["patience", "1k"]),
+        (["--early-stop", "patience=300"], ["patience=300", "1k"]),
+        (["--early-stop", "patience=2M,min-delta=nan"], ["min-delta", "nan"]),
         (["--ppo.no-guide"], ['"--ppo.no-guide"', '"--ppo.motion-prior"']),
         (["--ppo.guide", "True"], ['"--ppo.guide"', '"--ppo.motion-prior"']),
+        (["--ppo.minibatches", "4"], ['"--ppo.minibatches"', '"--ppo.minibatch-size"', "samples"]),
+        (["--ppo.anneal", "540"], ['"--ppo.anneal"', '"--ppo.anneal-steps"', "env steps"]),
+        (["--ppo.critic-warmup=9"], ['"--ppo.critic-warmup"', '"--ppo.critic-warmup-steps"']),
+        (["--joystick.no-self-collision"], ['"--joystick.no-self-collision"']),
         (["--joystick.standing-clock=0"], ['"--joystick.standing-phase"']),
         (["--joystick.last.fall", "-9"], ['"--joystick.last.fall"', '"--curriculum"']),
         (["--curriculum", "soon"], ["--curriculum", '"soon"']),
@@ -144,6 +157,7 @@ def test_a_config_file_sets_and_flags_win(suffix: str, tmp_path: Path) -> None:
         ["--config", str(path), "--ppo.gamma", "0.75", "--run-dir", str(tmp_path / "run")]
     )
     assert (config.robot, config.iterations) == ("cartpole", 7)
+    assert config.timesteps == 0, "the goal of the file alone"
     assert (config.ppo.gamma, config.ppo.unroll) == (0.75, 16)
     assert config.net.policy == (32, 16)
     assert config.cartpole.pole_mass == (1.0, 2.0)
@@ -163,7 +177,9 @@ def test_a_config_file_sets_and_flags_win(suffix: str, tmp_path: Path) -> None:
         ('{"net": {"policy": 64}}', ['"net.policy"', "64"]),
         ("[1, 2]", ["list"]),
         ('{"ppo": {', ["JSON"]),
-        ('{"ppo": {"value_first": 5}}', ['"ppo.value_first"', '"ppo.critic_warmup"']),
+        ('{"ppo": {"value_first": 5}}', ['"ppo.value_first"', '"ppo.critic_warmup_steps"']),
+        ('{"ppo": {"minibatches": 5}}', ['"ppo.minibatches"', '"ppo.minibatch_size"']),
+        ('{"timesteps": "many"}', ['"timesteps"', '"many"']),
         ('{"joystick": {"later": {"iteration": 5}}}', ["joystick.later", '"curriculum"']),
         ('{"joystick": {"ease_in": 5}}', ['"joystick.ease_in"']),
         ('{"curriculum": 5}', ['"curriculum"', "5"]),

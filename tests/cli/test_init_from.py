@@ -29,7 +29,7 @@ from jaxrl_hw.training.warm_start import MIN_STD, REMEMBERED_BATCHES
 
 SMALL = [
     *("--robot", "cartpole", "--physics", "native", "--num-envs", "8", "--no-tensorboard"),
-    *("--ppo.unroll", "4", "--ppo.epochs", "2", "--ppo.minibatches", "2"),
+    *("--ppo.unroll", "4", "--ppo.epochs", "2", "--ppo.minibatch-size", "16"),
     *("--cartpole.episode-s", "1"),
 ]
 
@@ -174,7 +174,7 @@ def test_the_curriculum_continues_where_the_policys_training_was(policy, tmp_pat
 
 def test_a_policy_waits_for_a_value_network_that_is_new(policy, npz, tmp_path):
     flags = [*SMALL, "--run-dir", str(tmp_path / "new"), "--init-from", str(npz)]
-    config = parse([*flags, "--ppo.critic-warmup", "2"])
+    config = parse([*flags, "--ppo.critic-warmup-steps", "64"])
     ppo = config.ppo
     waited = fit(replace(config, iterations=2)).state.params
     at_start, _, _ = started(*flags)
@@ -184,7 +184,7 @@ def test_a_policy_waits_for_a_value_network_that_is_new(policy, npz, tmp_path):
     after = fit(replace(config, iterations=3))
     np.testing.assert_allclose(after.metrics["lr"][:2], [ppo.lr_max, ppo.learning_rate])
     moved = farthest(after.state.params.policy, waited.policy)
-    usual = ppo.learning_rate * ppo.epochs * ppo.minibatches
+    usual = ppo.learning_rate * ppo.epochs * (32 // ppo.minibatch_size)
     assert 0.1 * usual < moved < 1.5 * usual
 
 
@@ -193,12 +193,12 @@ def test_a_trained_policy_is_moved_gently(source, npz, tmp_path):
     fresh = parse(rest).ppo
     ppo = parse([*rest, "--init-from", "zoo:g1_12dof"]).ppo
     assert ppo.learning_rate == pytest.approx(0.1 * fresh.learning_rate)
-    assert (ppo.anneal, ppo.lr_max) == (1, fresh.lr_max), "the rate fell long ago"
-    assert ppo.critic_warmup > 0 == fresh.critic_warmup
-    flags = [*SMALL, "--run-dir", str(tmp_path / "new"), "--ppo.anneal", "50"]
+    assert (ppo.anneal_steps, ppo.lr_max) == (1, fresh.lr_max), "the rate fell long ago"
+    assert ppo.critic_warmup_steps > 0 == fresh.critic_warmup_steps
+    flags = [*SMALL, "--run-dir", str(tmp_path / "new"), "--ppo.anneal-steps", "5k"]
     own = parse([*flags, "--init-from", str(npz)]).ppo
-    assert (own.anneal, own.critic_warmup > 0) == (50, True), "flags win"
-    assert parse([*flags, "--init-from", str(source.folder)]).ppo.critic_warmup == 0
+    assert (own.anneal_steps, own.critic_warmup_steps > 0) == (5000, True), "flags win"
+    assert parse([*flags, "--init-from", str(source.folder)]).ppo.critic_warmup_steps == 0
 
 
 def test_a_run_after_a_warm_start_continues_without_its_source(source, npz, tmp_path, capsys):

@@ -24,9 +24,9 @@ from jaxrl_hw.train import main
 
 COMMON = ["--robot", "cartpole", "--physics", "native", "--no-tensorboard", "--ppo.epochs", "1"]
 COMMON += ["--net.activation", "relu"]  # quick to compute
-WIDE = [*COMMON, "--net.policy", "1024", "--net.value", "1024"]
-WIDE += ["--ppo.minibatches", "1", "--max-envs", "100000"]  # much memory for little work
-SMALL = [*COMMON, "--iterations", "2", "--ppo.unroll", "64", "--ppo.minibatches", "1"]
+WIDE = [*COMMON, "--net.policy", "1024", "--net.value", "1024", "--ppo.unroll", "32"]
+WIDE += ["--ppo.minibatch-size", "100000000", "--max-envs", "100000"]  # much memory, little work
+SMALL = [*COMMON, "--iterations", "2", "--ppo.unroll", "64", "--ppo.minibatch-size", "65536"]
 SMALL += ["--net.policy", "8", "--net.value", "8"]
 Train = Callable[..., tuple[int, str, str]]
 

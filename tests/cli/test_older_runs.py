@@ -13,7 +13,9 @@ import pytest
 from jaxrl_hw.cli.flags import parse
 from jaxrl_hw.config.migrations import as_now
 from jaxrl_hw.config.presets import preset_config
-from jaxrl_hw.config.validation import to_dict
+from jaxrl_hw.config.resolve import algorithm_needs
+from jaxrl_hw.config.units import parse_early_stop
+from jaxrl_hw.config.validation import from_dict, to_dict
 from jaxrl_hw.policies.from_state import portable
 from jaxrl_hw.policies.io import load_policy, save_policy
 from jaxrl_hw.policies.sources import config_of
@@ -133,6 +135,58 @@ def test_iterations_are_those_of_the_run(tmp_path: Path) -> None:
     stages = parse(["--robot", "g1_12dof", "--run-dir", str(folder)]).curriculum
     begins = [stage.env_steps for stage in stages]
     assert begins == [800 * 5000, 1000 * 5000 + 800 * 2400, 1000 * 5000 + 2000 * 2400]
+
+
+def in_iterations(**changes: Any) -> dict[str, Any]:
+    """A g1_12dof run's settings of the last version that counted iterations and minibatches."""
+    config = to_dict(preset_config("g1_12dof"))
+    del config["timesteps"]
+    for name in ("anneal_steps", "critic_warmup_steps", "minibatch_size"):
+        del config["ppo"][name]
+    config["ppo"] |= {"unroll": 24, "minibatches": 6, "anneal": 1620, "critic_warmup": 120}
+    config |= {"iterations": 4400, "early_stop": "patience=800,min-delta=0.5", "num_envs": 256}
+    return {**config, **changes}
+
+
+def test_settings_in_iterations_are_read_in_env_steps_and_samples(tmp_path: Path) -> None:
+    folder = as_saved(tmp_path, in_iterations())
+    found = parse(["--robot", "g1_12dof", "--run-dir", str(folder)])
+    assert (found.iterations, found.timesteps) == (4400, 0), "it ends where it was to end"
+    assert (found.ppo.unroll, found.ppo.minibatch_size) == (24, 1024)
+    assert found.ppo.anneal_steps == 1620 * 256 * 24
+    assert found.ppo.critic_warmup_steps == 120 * 256 * 24
+    assert parse_early_stop(found.early_stop) == (800 * 256 * 24, 0.5)
+    assert as_now(to_dict(found)) == to_dict(found), "once only"
+
+
+def test_iterations_of_settings_are_those_of_the_run(tmp_path: Path) -> None:
+    folder = as_saved(tmp_path, in_iterations(num_envs=100))
+    rows = [{"iteration": i, "env_steps": 5000 * i} for i in range(1, 1001)]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = parse(["--robot", "g1_12dof", "--run-dir", str(folder)])
+    assert found.ppo.anneal_steps == 1000 * 5000 + 620 * 2400
+    assert found.ppo.critic_warmup_steps == 120 * 5000
+    assert found.ppo.minibatch_size == 400, "of the 2,400 samples that it has now"
+
+
+@pytest.mark.slow
+def test_a_run_of_the_last_version_goes_on_with_its_minibatches(older: Path) -> None:
+    assert config_in(older)["ppo"]["minibatches"] == 1
+    assert main(told(older)) == 0
+    now = config_in(older)
+    samples = now["num_envs"] * now["ppo"]["unroll"]
+    assert algorithm_needs(from_dict(now, preset_config("cartpole"), "")).minibatches(samples) == 1
+    assert not {"minibatches", "anneal", "critic_warmup"} & set(now["ppo"])
+
+
+@pytest.mark.slow
+def test_collisions_that_were_switched_off_are_not_switched_on_in_silence(
+    older: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained_with(older, self_collision=False)
+    assert main(told(older)) == 2
+    assert "joystick.self_collision was False" in capsys.readouterr().err
+    assert main(told(older, "--override-config")) == 0
 
 
 def test_a_stage_that_never_began_is_none() -> None:

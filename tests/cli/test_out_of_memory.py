@@ -19,7 +19,7 @@ from jaxrl_hw.types import TrainState
 
 SMALL = [
     *("--robot", "cartpole", "--physics", "native", "--num-envs", "16", "--no-tensorboard"),
-    *("--ppo.unroll", "4", "--ppo.epochs", "2", "--ppo.minibatches", "2"),
+    *("--ppo.unroll", "4", "--ppo.epochs", "2", "--ppo.minibatch-size", "32"),
     *("--net.policy", "16", "--net.value", "16", "--cartpole.episode-s", "1"),
 ]
 NO_ROOM = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate {} bytes."
@@ -81,9 +81,9 @@ def config_of(folder: Path) -> Any:
 
 
 def size_of(folder: Path) -> tuple[int, int]:
-    """Environments and minibatches of the run's last session."""
+    """Environments, and samples of a minibatch, of the run's last session."""
     config = config_of(folder)
-    return config["num_envs"], config["ppo"]["minibatches"]
+    return config["num_envs"], config["ppo"]["minibatch_size"]
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -119,7 +119,7 @@ def test_the_run_is_finished_with_fewer_environments_and_the_learner_is_whole(
     assert (second["num_envs"], second["first_iteration"], second["ended"]) == (8, at, "goal")
     for figure in (f"iteration {at}", "16 environments", "1.1 GB", "8 environments"):
         assert figure in shown
-    assert size_of(tmp_path) == (8, 2)
+    assert size_of(tmp_path) == (8, 32)
     assert load_run(tmp_path).iteration == 8
     if at > 1:  # the rescued learner was saved before the run continued
         rescued = load_run(tmp_path, at - 1).state
@@ -152,7 +152,7 @@ def test_an_update_that_lacks_the_memory_of_its_temporaries_gets_smaller_minibat
     shown = train(tmp_path, 4, build=fault)
     assert same_learner(fault.seen[2], fault.seen[3])
     assert "4 minibatches of 16 samples" in shown
-    assert size_of(tmp_path) == (16, 4)
+    assert size_of(tmp_path) == (16, 16)
 
 
 @pytest.mark.parametrize("after_collecting", [False, True])
@@ -161,16 +161,27 @@ def test_the_same_command_does_not_try_again_what_did_not_fit(
 ) -> None:
     train(tmp_path, 3, build=Faulty(2, after_collecting=after_collecting))
     size = size_of(tmp_path)
-    assert size == ((16, 4) if after_collecting else (8, 2)), "one of them is half"
+    assert size == ((16, 16) if after_collecting else (8, 32)), "one of them is half"
     before, watched = load_run(tmp_path).state, Faulty(0)
     shown = train(tmp_path, 5, build=watched)
-    assert "16 environments in 2 minibatches" in shown
-    assert f"{size[0]} environments in {size[1]} minibatches" in shown
+    for number, samples in ((16, 32), size):
+        assert f"{number} environments with minibatches of {samples} samples" in shown
     assert same_state(before, watched.seen[0]), "it continues to the last bit"
     # --override-config tries again
     train(tmp_path, 6, "--override-config")
     assert lines(tmp_path / "sessions.jsonl")[-1]["num_envs"] == 16
-    assert size_of(tmp_path) == (16, 2)
+    assert size_of(tmp_path) == (16, 32)
+
+
+def test_fewer_environments_keep_the_unroll_that_was_chosen_for_more(tmp_path: Path) -> None:
+    flags = ("--num-envs", "256", "--ppo.unroll", "0", "--ppo.minibatch-size", "1024")
+    train(tmp_path, 2, *flags, build=Faulty(2))
+    train(tmp_path, 3, *flags)
+    config = config_of(tmp_path)
+    assert (config["num_envs"], config["ppo"]["unroll"]) == (128, 24)
+    assert config["ppo"]["minibatch_size"] == 1024
+    steps = [row["env_steps"] for row in lines(tmp_path / "metrics.jsonl")]
+    assert steps == [24 * 256, 24 * (256 + 128), 24 * (256 + 2 * 128)]
 
 
 def test_another_device_tries_the_size_that_is_asked_for(tmp_path: Path) -> None:
@@ -184,7 +195,7 @@ def test_another_device_tries_the_size_that_is_asked_for(tmp_path: Path) -> None
 
 def test_an_update_that_lacks_little_gets_fewer_environments(tmp_path: Path) -> None:
     train(tmp_path, 4, build=Faulty(3, after_collecting=True, asked=64))
-    assert size_of(tmp_path) == (8, 2)
+    assert size_of(tmp_path) == (8, 32)
 
 
 def test_with_on_oom_fail_the_run_fails_and_can_be_continued(tmp_path: Path) -> None:

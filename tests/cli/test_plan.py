@@ -98,7 +98,7 @@ def test_a_device_that_is_not_here_gets_an_estimate(capsys: pytest.CaptureFixtur
 
 
 def test_a_small_card_holds_fewer(capsys: pytest.CaptureFixture[str]) -> None:
-    wide = ["--robot", "g1", "--net.policy", "8192", "4096", "--max-envs", "100000"]
+    wide = ["--robot", "g1", "--net.policy", "8192", "4096", "--max-envs", "10000000"]
     sizes = [
         planned(capsys, *wide, "--gpu", gpu)["num_envs"] for gpu in ("rtx4060-laptop", "t4", "h100")
     ]

@@ -20,7 +20,7 @@ from jaxrl_hw.train import main
 
 SMALL = [
     *("--robot", "cartpole", "--physics", "native", "--num-envs", "8", "--no-tensorboard"),
-    *("--ppo.unroll", "4", "--ppo.epochs", "1", "--ppo.minibatches", "1"),
+    *("--ppo.unroll", "4", "--ppo.epochs", "1", "--ppo.minibatch-size", "32"),
     *("--net.policy", "8", "--net.value", "8", "--cartpole.episode-s", "1"),
     *("--save-every", "2", "--keep", "2"),
 ]
@@ -150,7 +150,7 @@ def test_a_checkpoint_is_read_with_the_environments_it_was_saved_with(
 class FullDisk:
     """A disk that fills after one iteration, and has room again after another.
 
-    Each of the two waits until the writing thread has come so far.
+    The run waits for the writing thread: a save that has to wait for long is left out.
     """
 
     def __init__(self, disk: Path, full: int = 0, free: int = 0) -> None:
@@ -176,6 +176,10 @@ class FullDisk:
                 while True:
                     file.write(bytes(4096))
                     file.flush()
+        if self.free and iteration == 5:
+            self.wait(lambda: self.failed(4))
+        if self.free and iteration == 9:
+            self.wait(lambda: 8 in checkpoints(self.disk / "run"))
         if iteration == self.free:
             self.wait(lambda: self.failed(4) and self.failed(6))
             ballast.unlink()

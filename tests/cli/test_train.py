@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 import signal
@@ -20,10 +21,11 @@ from jaxrl_hw import fit, load_run
 from jaxrl_hw.cli.flags import parse
 from jaxrl_hw.config.presets import preset_config
 from jaxrl_hw.train import main
+from jaxrl_hw.training.stopping import WINDOW
 
 SMALL = [
     *("--robot", "cartpole", "--physics", "native", "--num-envs", "8", "--no-tensorboard"),
-    *("--ppo.unroll", "4", "--ppo.epochs", "2", "--ppo.minibatches", "2"),
+    *("--ppo.unroll", "4", "--ppo.epochs", "2", "--ppo.minibatch-size", "16"),
     *("--net.policy", "16", "--net.value", "16", "--cartpole.episode-s", "1"),
 ]
 BY_THE_CLOCK = {"wall_s", "iterations_per_min", "env_steps_per_s", "memory_bytes"}
@@ -93,7 +95,7 @@ def test_a_new_run_writes_the_files_of_the_contract(whole: Path) -> None:
     record = json.loads((whole / "config.json").read_text())
     assert record["config"]["num_envs"] == 8
     assert record["config"]["physics"] == "native"
-    assert record["config"]["ppo"]["minibatches"] == 2
+    assert record["config"]["ppo"]["minibatch_size"] == 16
     assert {"jax", "mujoco", "optax"} <= set(record["versions"])
     plan = json.loads((whole / "plan.json").read_text())
     assert plan["predicted_bytes"]["total"] > 0
@@ -200,19 +202,21 @@ def test_learning_settings_may_change_where_the_user_says_so_but_not_the_network
 
 
 def test_a_run_stops_early_where_its_return_no_longer_grows(tmp_path: Path) -> None:
-    """No return is a billion above another: the first mean of ten is the best for good."""
-    argv = [*SMALL, "--run-dir", str(tmp_path), "--iterations", "300", "--save-every", "100"]
-    argv += ["--early-stop", "patience=4,min-delta=1e9"]
+    """No return is a billion above another: the first mean over the window is the best for good."""
+    argv = [*SMALL, "--num-envs", "64", "--ppo.unroll", "50", "--ppo.minibatch-size", "1600"]
+    argv += ["--run-dir", str(tmp_path), "--iterations", "300", "--save-every", "100"]
+    argv += ["--early-stop", "patience=12.8k,min-delta=1e9"]
     assert main(argv) == 0
     returns = [row["episode_return"] for row in rows(tmp_path)]
     first = next(i for i, value in enumerate(returns) if value is not None)
-    assert len(returns) == first + 10 + 4
+    window = math.ceil(WINDOW / 3200)
+    assert len(returns) == first + window + 4, "12,800 env steps of 3,200 each"
     assert checkpoints(tmp_path)[-1] == len(returns)
     assert sessions(tmp_path)[-1]["ended"] == "early stop"
     before = fingerprint(tmp_path)
     assert main(argv) == 0, "the same command knows that it is over"
     assert fingerprint(tmp_path) == before
-    argv[-1] = "patience=6,min-delta=1e9"
+    argv[-1] = "patience=19.2k,min-delta=1e9"
     assert main(argv) == 0, "with more patience it continues"
     assert len(rows(tmp_path)) == len(returns) + 2
 

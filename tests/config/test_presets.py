@@ -23,14 +23,17 @@ def test_every_preset_can_be_used(robot: str, preset: str) -> None:
 
 
 def test_what_presets_differ_in() -> None:
-    def told(robot: str) -> list[tuple[int, int, int, str]]:
+    def told(robot: str) -> list[tuple[float, float, int, str]]:
         found = [preset_config(robot, name) for name in PRESETS]
-        return [(c.iterations, c.ppo.anneal, len(c.net.policy), c.early_stop) for c in found]
+        assert {c.iterations for c in found} == {0}, "goals are env steps"
+        steps = [(c.timesteps / 1e6, c.ppo.anneal_steps / 1e6) for c in found]
+        return [(*s, len(c.net.policy), c.early_stop) for s, c in zip(steps, found, strict=True)]
 
-    stop = "patience=800,min-delta=0.5"
-    assert told("g1") == [(600, 540, 2, ""), (1800, 1620, 2, ""), (3600, 3240, 3, stop)]
-    assert told("g1_12dof") == [(600, 540, 2, ""), (4400, 1620, 2, ""), (3600, 3240, 3, stop)]
-    assert told("cartpole") == [(100, 0, 2, ""), (200, 0, 2, ""), (400, 0, 2, "")]
+    stop = "patience=10M,min-delta=0.5"
+    fast, best = (3.7, 3.3, 2, ""), (60, 54, 3, stop)
+    assert told("g1") == [fast, (11, 10, 2, ""), best]
+    assert told("g1_12dof") == [fast, (27, 10, 2, ""), best]
+    assert told("cartpole") == [(0.8, 0, 2, ""), (1.6, 0, 2, ""), (3.2, 0, 2, "")]
 
 
 def test_what_robots_differ_in() -> None:
@@ -49,7 +52,7 @@ def test_an_own_robot_gets_the_presets_of_its_kind() -> None:
         mine, theirs = preset_config(name), preset_config(kin)
         assert mine.joystick.swing_fraction == theirs.joystick.swing_fraction
         assert mine.joystick.dry_friction is False
-        assert (mine.net.policy, mine.iterations) == ((256, 128), 1800)
+        assert (mine.net.policy, mine.timesteps) == ((256, 128), 11_000_000)
         assert (mine.timestep, mine.curriculum) == (timestep, ())
 
 

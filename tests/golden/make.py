@@ -23,7 +23,7 @@ KEPT = ("config.json", "metrics.jsonl", "checkpoints")
 """What is kept of the run: the other files hold the name of the machine."""
 COMMAND = [
     *("--robot", "cartpole", "--physics", "native", "--num-envs", "4", "--no-tensorboard"),
-    *("--ppo.unroll", "4", "--ppo.epochs", "1", "--ppo.minibatches", "1"),
+    *("--ppo.unroll", "4", "--ppo.epochs", "1", "--ppo.minibatch-size", "16"),
     *("--net.policy", "8", "--net.value", "8", "--cartpole.episode-s", "1"),
     *("--iterations", "2", "--save-every", "2", "--run-dir", "golden"),
 ]

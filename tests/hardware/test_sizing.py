@@ -12,10 +12,9 @@ from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.hardware.sizing import (
     Limits,
     MemoryNeed,
-    check_divisible,
     check_num_envs,
     choose_num_envs,
-    granularity_of,
+    enough_envs,
 )
 
 GB = 10**9
@@ -24,20 +23,18 @@ CPU = Hardware("cpu", "EPYC", 1, 2, 16 * GB, 10 * GB, "psutil available")
 NEED = MemoryNeed(fixed=2 * GB, per_env=2_000_000)
 
 
-def choose(hardware=GPU, need=NEED, granularity=6, bounds=(64, 8192), fraction="auto"):
-    return choose_num_envs(
-        hardware, need=need, granularity=granularity, bounds=bounds, limits=Limits(fraction)
-    )
+def choose(hardware=GPU, need=NEED, bounds=(64, 8192), fraction="auto"):
+    return choose_num_envs(hardware, need=need, bounds=bounds, limits=Limits(fraction))
 
 
-def test_the_largest_multiple_that_fits_is_taken():
+def test_the_largest_number_that_fits_is_taken():
     sizing = choose()
     assert sizing.budget_bytes == 12 * GB
-    assert sizing.num_envs == 4998  # 10 GB / 2 MB = 5000, in sixes
-    assert sizing.expected_bytes == 2 * GB + 4998 * 2_000_000
-    assert "4,998" in sizing.reasons[-1]
+    assert sizing.num_envs == 5000  # 10 GB / 2 MB
+    assert sizing.expected_bytes == 2 * GB + 5000 * 2_000_000
+    assert "5,000" in sizing.reasons[-1]
     assert sizing.bound_by_memory
-    assert [c.fits for c in sizing.candidates if c.num_envs in (66, 4998, 8190)] == [
+    assert [c.fits for c in sizing.candidates if c.num_envs in (64, 5000, 8192)] == [
         True,
         True,
         False,
@@ -53,12 +50,12 @@ def test_a_share_is_of_the_whole_but_never_more_than_is_free():
 
 def test_the_bounds_hold_where_memory_is_plenty():
     sizing = choose(bounds=(64, 1000))
-    assert sizing.num_envs == 996
+    assert sizing.num_envs == 1000
     assert "1,000" in sizing.reasons[-1]
 
 
 def test_a_cpu_takes_no_more_than_pay():
-    sizing = choose(CPU, granularity=1)
+    sizing = choose(CPU)
     assert sizing.num_envs == 256
     assert sizing.budget_bytes == 6 * GB
     assert "2 cores" in sizing.reasons[-1]
@@ -67,15 +64,15 @@ def test_a_cpu_takes_no_more_than_pay():
 
 def test_unknown_memory_takes_the_least():
     sizing = choose(replace(GPU, memory_free=None, memory_total=None, memory_source="unknown"))
-    assert sizing.num_envs == 66
+    assert sizing.num_envs == 64
     assert sizing.budget_bytes is None
     assert GPU.name in sizing.reasons[0]
 
 
 def test_little_memory_goes_below_the_least():
     sizing = choose(replace(GPU, memory_free=2_600_000_000))
-    assert sizing.num_envs == 36
-    assert "66" in sizing.reasons[-1]
+    assert sizing.num_envs == 40
+    assert "64" in sizing.reasons[-1]
 
 
 def test_too_little_memory_is_refused_with_numbers():
@@ -87,30 +84,13 @@ def test_too_little_memory_is_refused_with_numbers():
 def test_a_given_number_is_taken_if_it_fits():
     assert check_num_envs(6000, GPU, need=NEED).num_envs == 6000
     with pytest.raises(UserError, match=r"7000.*16\.0 GB.*14\.2 GB") as caught:
-        check_num_envs(7000, GPU, need=NEED, granularity=6)
-    assert "6120" in str(caught.value)
+        check_num_envs(7000, GPU, need=NEED)
+    assert "6125" in str(caught.value)
     assert "\n" not in str(caught.value)
     with pytest.raises(UserError, match=r"8\.0 GB"):
         check_num_envs(6000, GPU, need=NEED, limits=Limits(0.5))
     unknown = replace(GPU, memory_free=None)
     assert check_num_envs(6000, unknown, need=NEED).budget_bytes is None
-
-
-@pytest.mark.parametrize(
-    ("num_envs", "unroll", "minibatches", "near"),
-    [(100, 24, 7, 98), (104, 24, 7, 105), (1, 1, 8, 8), (3, 24, 32, 4), (6, 1, 4, 4)],
-)
-def test_unequal_minibatches_suggest_the_nearest_number(num_envs, unroll, minibatches, near):
-    with pytest.raises(UserError, match=f"--num-envs {near}$"):
-        check_divisible(num_envs, unroll, minibatches)
-    check_divisible(near, unroll, minibatches)
-
-
-def test_granularity_is_the_least_number_that_divides():
-    for unroll, minibatches in ((24, 6), (20, 32), (24, 7), (1, 4)):
-        step = granularity_of(unroll, minibatches)
-        check_divisible(step, unroll, minibatches)
-        assert all(n * unroll % minibatches for n in range(1, step))
 
 
 @pytest.mark.parametrize("text", ["0", "-5", "abc", "1.5", "", "1e3", "\uff11\uff12", "auto1"])
@@ -146,7 +126,6 @@ def test_a_limit_is_kept_with_something_to_spare():
         sizing = choose_num_envs(
             hardware,
             need=NEED,
-            granularity=6,
             bounds=(64, 8192),
             limits=limits._replace(max_envs=8192),
         )
@@ -157,23 +136,18 @@ def test_a_limit_is_kept_with_something_to_spare():
 
 
 def test_what_is_free_binds_before_a_larger_limit():
-    sizing = choose_num_envs(
-        GPU, need=NEED, granularity=6, bounds=(64, 8192), limits=Limits(memory=100 * GB)
-    )
+    sizing = choose_num_envs(GPU, need=NEED, bounds=(64, 8192), limits=Limits(memory=100 * GB))
     assert sizing == choose()
 
 
 def test_a_limit_below_the_least_says_the_least():
     limits = Limits(memory=2 * GB)
     with pytest.raises(UserError, match="--memory-limit") as at:
-        choose_num_envs(GPU, need=NEED, granularity=6, bounds=(64, 8192), limits=limits)
+        choose_num_envs(GPU, need=NEED, bounds=(64, 8192), limits=limits)
     least = parse_memory(str(at.value).split()[-1])
     assert least is not None
     enough = Limits(memory=least)
-    assert (
-        choose_num_envs(GPU, need=NEED, granularity=6, bounds=(64, 8192), limits=enough).num_envs
-        >= 6
-    )
+    assert choose_num_envs(GPU, need=NEED, bounds=(64, 8192), limits=enough).num_envs >= 1
 
 
 def test_compiling_has_to_fit_as_well():
@@ -181,41 +155,45 @@ def test_compiling_has_to_fit_as_well():
     assert choose(need=need).num_envs == choose().num_envs, "it is over when the run begins"
     limits = Limits(memory=5 * GB)
     with pytest.raises(UserError, match=r"5\.0 GB"):
-        choose_num_envs(GPU, need=need, granularity=6, bounds=(64, 8192), limits=limits)
-    assert choose_num_envs(GPU, need=NEED, granularity=6, bounds=(64, 8192), limits=limits)
+        choose_num_envs(GPU, need=need, bounds=(64, 8192), limits=limits)
+    assert choose_num_envs(GPU, need=NEED, bounds=(64, 8192), limits=limits)
 
 
 def test_more_environments_than_usual_are_the_user_s_to_ask_for():
     asked = Limits(max_envs=1500)
-    sizing = choose_num_envs(CPU, need=NEED, granularity=1, bounds=(64, 4096), limits=asked)
+    sizing = choose_num_envs(CPU, need=NEED, bounds=(64, 4096), limits=asked)
     assert sizing.num_envs == 1500
     assert "--max-envs 1,500" in sizing.reasons
-    fewer = choose_num_envs(
-        GPU, need=NEED, granularity=6, bounds=(64, 4096), limits=Limits(max_envs=100)
-    )
-    assert fewer.num_envs == 96
+    fewer = choose_num_envs(GPU, need=NEED, bounds=(64, 4096), limits=Limits(max_envs=100))
+    assert fewer.num_envs == 100
 
 
-def sized(rates):
-    return choose_num_envs(CPU, need=NEED, granularity=1, bounds=(64, 4096), rates=rates)
+def test_measured_speeds_are_shown_and_decide_nothing():
+    """They vary with what else the machine did, and what is learned must not."""
+    unknown = choose_num_envs(CPU, need=NEED, bounds=(64, 4096))
+    for rates in ({64: 900.0, 128: 901.0, 256: 902.0}, {256: 1.0, 512: 1e6, 4096: 1e9}):
+        sizing = choose_num_envs(CPU, need=NEED, bounds=(64, 4096), rates=rates)
+        assert sizing.num_envs == unknown.num_envs == 256
+        assert sizing.reasons == unknown.reasons
+        told = {c.num_envs: c.steps_per_s for c in sizing.candidates}
+        assert told == {n: rates.get(n) for n in told}
+        assert rates.keys() <= told.keys()
 
 
-def test_measured_speeds_decide_what_pays():
-    assert sized({64: 900.0, 128: 920.0, 256: 1000.0}).num_envs == 64
-    assert sized({64: 500.0, 128: 900.0, 256: 1000.0, 512: 1010.0}).num_envs == 256
-    assert sized({64: 500.0, 128: 900.0, 256: 1500.0, 512: 2000.0}).num_envs == 256, "by the rule"
-    assert sized({100: 900.0, 120: 900.0}).num_envs == 256, "sizes too close tell nothing"
-    candidates = {c.num_envs: c for c in sized({128: 900.0}).candidates}
-    assert candidates[128].steps_per_s == 900.0
-    assert candidates[256].steps_per_s is None
+def test_speeds_say_from_which_number_on_more_gain_nothing():
+    assert enough_envs({64: 900.0, 128: 920.0, 256: 1000.0}) == 64
+    assert enough_envs({64: 500.0, 128: 900.0, 256: 1000.0, 512: 1010.0}) == 256
+    assert enough_envs({64: 500.0, 128: 900.0, 256: 1500.0, 512: 2000.0}) is None
+    assert enough_envs({100: 900.0, 120: 900.0}) is None, "sizes too close tell nothing"
+    assert enough_envs({}) is None
 
 
 def test_every_size_looked_at_has_a_verdict():
     sizing = choose(replace(GPU, memory_free=10 * GB))
     verdicts = {c.num_envs: c.verdict for c in sizing.candidates}
-    assert verdicts[66] == "fits"
+    assert verdicts[64] == "fits"
     assert verdicts[sizing.num_envs] == "tight"
-    assert verdicts[8190] == "fails"
+    assert verdicts[8192] == "fails"
 
 
 @pytest.mark.parametrize(

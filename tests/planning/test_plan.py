@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from jaxrl_hw import Config, Plan, make_plan, preset_config
+from jaxrl_hw.algos.ppo_settings import unroll_for
 from jaxrl_hw.config.resolve import algorithm_needs
 from jaxrl_hw.hardware.detect import Hardware
-from jaxrl_hw.planning.memory_model import estimate
+from jaxrl_hw.hardware.measurement_cache import store
+from jaxrl_hw.planning.memory_model import ITEMS, estimate, program_key
 
 GB = 10**9
 CPU = Hardware("cpu", "EPYC", 1, 2, 16 * GB, 10 * GB, "psutil available")
@@ -42,6 +44,43 @@ def test_auto_values_are_settled_for_the_hardware(plan: Callable[..., Plan]) -> 
     rows = dict(here.rows())
     assert "256" in rows["environments"]
     assert f"{256 * algorithm_needs(here.config).unroll:,} samples" in rows["batch"]
+
+
+def test_remembered_speeds_do_not_decide_the_size(plan: Callable[..., Plan]) -> None:
+    """What is learned depends on the kind of machine, not on what was measured on it when."""
+    before = plan(CPU)
+    for rates in ({64: 900.0, 128: 900.0, 256: 900.0}, {256: 1e4, 512: 1e5, 1024: 1e7}):
+        store(program_key(before.config, CPU), rates=rates)
+        after = plan(CPU)
+        assert after.config == before.config
+        assert after.footprint.rates.keys() >= rates.keys(), "they are known"
+        shown = {c.num_envs: c.steps_per_s for c in after.sizing.candidates}
+        assert shown[256] == rates[256]
+
+
+@pytest.mark.parametrize("memory_limit", ["", "1GB", "1100MB", "2GB"])
+def test_auto_chooses_the_batch_that_suits_its_own_number(
+    memory_limit: str, plan: Callable[..., Plan]
+) -> None:
+    for hardware in (CPU, T4):
+        config = plan(hardware, memory_limit=memory_limit, max_envs=4096).config
+        assert config.ppo.unroll == unroll_for(int(config.num_envs))
+        given = plan(hardware, memory_limit="", max_envs=4096, num_envs=config.num_envs).config
+        assert given.ppo == config.ppo
+
+
+def test_temporaries_that_were_measured_at_one_size_grow_with_the_batch(
+    plan: Callable[..., Plan],
+) -> None:
+    """The critic values a whole batch at once; a minibatch is as large for any number."""
+    made = plan(CPU, num_envs=256)
+    needs = algorithm_needs(made.config)
+    each = needs.unroll * needs.value_bytes
+    known = {name: made.memory.get(name, 0) for name in ITEMS[1:]} | {"temporaries": 256 * each}
+    store(program_key(made.config, CPU), points={256: known})
+    larger = plan(CPU, num_envs=1024, ppo=made.config.ppo)
+    assert larger.memory["temporaries"] == pytest.approx(1024 * each, rel=0.01)
+    assert larger.memory["networks"] == made.memory["networks"]
 
 
 def test_a_resized_plan_has_the_memory_of_its_size(plan: Callable[..., Plan]) -> None:

@@ -36,7 +36,7 @@ def test_a_build_that_finds_another_program_discards_what_was_measured(
     monkeypatch.setenv("JAXRL_HW_CACHE", str(tmp_path))
     base = preset_config("cartpole")
     net = NetConfig(policy=(8,), value=(8,))
-    ppo = replace(base.ppo, unroll=4, epochs=1, minibatches=1)
+    ppo = replace(base.ppo, unroll=4, epochs=1, minibatch_size=4096)
     config, hardware = replace(base, physics="native", net=net, ppo=ppo), detect()
     key = program_key(config, hardware)
     first = measure(config, hardware)
@@ -53,7 +53,7 @@ def test_a_build_that_finds_another_program_discards_what_was_measured(
 def test_a_reward_weight_does_not_make_another_program_and_a_network_does() -> None:
     base = preset_config("g1_12dof")
     net = NetConfig(policy=(8,), value=(8,))
-    ppo = replace(base.ppo, unroll=4, epochs=1, minibatches=1)
+    ppo = replace(base.ppo, unroll=4, epochs=1, minibatch_size=4096)
     config = replace(base, physics="native", num_envs=16, net=net, ppo=ppo)
 
     def lowered(config: Config) -> str:

@@ -122,74 +122,99 @@ def test_under_nohup_a_closed_terminal_stops_nothing():
     assert out == "stopped by SIGTERM"
 
 
-def stops_after(stop: EarlyStop, returns: list[float | None]) -> int | None:
-    """The number of iterations after which it stops, None if it does not."""
+SIZE = 6_000  # env steps of an iteration
+WIDTH = WINDOW // SIZE  # iterations whose returns are averaged
+
+
+def stops_after(
+    stop: EarlyStop, returns: list[float] | list[float | None], began: int = 0
+) -> int | None:
+    """The number of iterations after which it stops, None if it does not.
+
+    Each is `SIZE` env steps; those of an earlier call count.
+    """
     for i, value in enumerate(returns, start=1):
-        if stop.feed(value):
+        if stop.feed(value, (began + i) * SIZE):
             return i
     return None
 
 
 def test_a_return_that_grows_never_stops_and_one_that_stays_does() -> None:
-    assert stops_after(EarlyStop(5), [float(i) for i in range(500)]) is None
-    assert stops_after(EarlyStop(5), [1.0] * 500) == WINDOW + 5
+    assert stops_after(EarlyStop(5 * SIZE), [float(i) for i in range(500)]) is None
+    assert stops_after(EarlyStop(5 * SIZE), [1.0] * 500) == WIDTH + 5
 
 
 def test_growth_below_min_delta_is_no_growth() -> None:
     slow = [0.01 * i for i in range(2000)]
-    assert stops_after(EarlyStop(20, 0.1), slow) is None, "0.2 in 20 iterations"
-    assert stops_after(EarlyStop(20, 0.3), slow) == WINDOW + 20
+    assert stops_after(EarlyStop(20 * SIZE, 0.1), slow) is None, "0.2 in 20 iterations"
+    assert stops_after(EarlyStop(20 * SIZE, 0.3), slow) == WIDTH + 20
 
 
 def test_iterations_before_the_first_episode_ends_do_not_count() -> None:
-    assert stops_after(EarlyStop(5), [None] * 100 + [1.0] * 100) == 100 + WINDOW + 5
-    late = [1.0] * WINDOW + [None] * 100
-    assert stops_after(EarlyStop(5), late) == WINDOW + 5, "afterwards they do"
+    assert stops_after(EarlyStop(5 * SIZE), [None] * 100 + [1.0] * 100) == 100 + WIDTH + 5
+    late = [1.0] * WIDTH + [None] * 100
+    assert stops_after(EarlyStop(5 * SIZE), late) == WIDTH + 5, "afterwards they do"
 
 
 def test_one_lucky_iteration_does_not_count_as_growth() -> None:
     returns = [10.0 + (1.0 if i == 30 else 0.0) for i in range(200)]
-    assert stops_after(EarlyStop(25, 0.5), returns) == WINDOW + 25
+    assert stops_after(EarlyStop(25 * SIZE, 0.5), returns) == WIDTH + 25
 
 
 def feed_stages(stop: EarlyStop, returns: list[float], begins: list[int]) -> int | None:
     """As `stops_after`; each of `begins` is the first iteration of a curriculum stage."""
     for i, value in enumerate(returns, start=1):
-        if stop.feed(value, stage=sum(begin <= i for begin in begins)):
+        if stop.feed(value, i * SIZE, sum(begin <= i for begin in begins)):
             return i
     return None
 
 
 def test_with_a_stage_of_the_curriculum_the_comparison_restarts() -> None:
     returns = [100.0] * 60 + [10.0] * 200
-    assert stops_after(EarlyStop(50), returns) == WINDOW + 50
-    assert feed_stages(EarlyStop(50, last_stage=1), returns, [61]) == 60 + WINDOW + 50
-    assert feed_stages(EarlyStop(50, last_stage=2), returns, [30, 41]) == 40 + WINDOW + 50
+    assert stops_after(EarlyStop(50 * SIZE), returns) == WIDTH + 50
+    assert feed_stages(EarlyStop(50 * SIZE, last_stage=1), returns, [61]) == 60 + WIDTH + 50
+    assert feed_stages(EarlyStop(50 * SIZE, last_stage=2), returns, [30, 41]) == 40 + WIDTH + 50
 
 
 def test_it_never_stops_before_the_last_stage_has_begun() -> None:
     returns = [1.0] * 400
-    assert feed_stages(EarlyStop(20, last_stage=2), returns, [101, 201]) == 200 + WINDOW + 20
+    assert feed_stages(EarlyStop(20 * SIZE, last_stage=2), returns, [101, 201]) == 200 + WIDTH + 20
 
 
 def test_fed_with_the_past_it_goes_on_as_if_there_had_been_no_break() -> None:
     rng = random.Random(0)
     returns = [min(i, 60) * 0.1 + rng.gauss(0.0, 0.2) for i in range(400)]
-    whole = stops_after(EarlyStop(30, 0.05), returns)
+    whole = stops_after(EarlyStop(30 * SIZE, 0.05), returns)
     assert whole is not None
-    for cut in (1, WINDOW, 40, whole - 1):
-        again = EarlyStop(30, 0.05)
+    for cut in (1, WIDTH, 40, whole - 1):
+        again = EarlyStop(30 * SIZE, 0.05)
         assert stops_after(again, returns[:cut]) is None
-        assert stops_after(again, returns[cut:]) == whole - cut
+        assert stops_after(again, returns[cut:], cut) == whole - cut
+
+
+def test_it_stops_after_as_many_env_steps_whatever_the_size_of_an_iteration() -> None:
+    ends = []
+    for size in (32, 1_500, 6_144, 24_576):
+        stop = EarlyStop(300_000)
+        ends.append(next(n for n in range(size, 10**7, size) if stop.feed(1.0, n)))
+        assert 0 <= ends[-1] - (WINDOW + 300_000) < 2 * size
+
+
+def test_an_iteration_longer_than_the_window_is_a_mean_of_its_own() -> None:
+    stop, size = EarlyStop(400_000), 2 * WINDOW
+    values = [1.0, 2.0, 3.0, 2.5, 2.5, 2.5, 2.5, 2.5]
+    fed = [stop.feed(value, size * i) for i, value in enumerate(values, start=1)]
+    assert fed.index(True) == 6, "the first with 400,000 env steps after the third"
 
 
 def test_an_early_stop_is_read_from_its_flag_and_bad_ones_are_refused() -> None:
     assert parse_early_stop("") is None
-    stop = parse_early_stop("patience=300, min_delta=0.5")
+    stop = parse_early_stop("patience=2.5M, min_delta=0.5")
     assert stop is not None
-    assert (stop.patience, stop.min_delta) == (300, 0.5)
-    malformed = ("300", "patience", "patience=x", "min-delta=1", "patience=1,other=2")
-    too_small = ("patience=0", "patience=-3", "patience=3,min-delta=-1", "patience=3,min-delta=inf")
+    assert (stop.patience, stop.min_delta) == (2_500_000, 0.5)
+    malformed = ("2M", "patience", "patience=x", "min-delta=1", "patience=2M,other=2")
+    too_small = ("patience=0", "patience=-3", "patience=300")
+    too_small += ("patience=2M,min-delta=-1", "patience=2M,min-delta=inf")
     for text in (*malformed, *too_small):
         with pytest.raises(UserError, match="--early-stop"):
             parse_early_stop(text)

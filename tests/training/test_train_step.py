@@ -35,7 +35,7 @@ SMALL = Config(
     physics="native",
     num_envs=8,
     net=NetConfig(policy=(16,), value=(16,)),
-    ppo=PPOConfig(unroll=4, epochs=2, minibatches=2),
+    ppo=PPOConfig(unroll=4, epochs=2, minibatch_size=16),
 )
 
 
