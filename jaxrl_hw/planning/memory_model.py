@@ -16,7 +16,7 @@ import jaxrl_hw
 from jaxrl_hw.checkpointing.provenance import package_versions
 from jaxrl_hw.config import validation
 from jaxrl_hw.config.goal import goal_iteration
-from jaxrl_hw.config.resolve import algorithm_needs, robot_spec, task_name
+from jaxrl_hw.config.resolve import algorithm_needs, robot_spec, sized, task_name
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.tasks import task_sizes
 from jaxrl_hw.hardware import measurement_cache, profiles
@@ -162,8 +162,8 @@ def _evaluates(config: Config) -> bool:
         return False
     if isinstance(config.num_envs, str):
         return config.timesteps >= config.eval_every or not config.timesteps
-    goal = goal_iteration(config)
-    steps = goal * config.num_envs * algorithm_needs(config).unroll
+    goal, unroll = goal_iteration(config), algorithm_needs(sized(config, config.num_envs)).unroll
+    steps = goal * config.num_envs * unroll
     return goal >= config.save_every and steps >= config.eval_every
 
 
