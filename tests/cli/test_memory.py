@@ -26,7 +26,7 @@ COMMON = ["--robot", "cartpole", "--physics", "native", "--no-tensorboard", "--p
 COMMON += ["--net.activation", "relu"]  # quick to compute
 WIDE = [*COMMON, "--net.policy", "1024", "--net.value", "1024", "--ppo.unroll", "32"]
 WIDE += ["--ppo.minibatch-size", "100000000", "--max-envs", "100000"]  # much memory, little work
-SMALL = [*COMMON, "--iterations", "2", "--ppo.unroll", "64", "--ppo.minibatch-size", "65536"]
+SMALL = [*COMMON, "--iterations", "2", "--ppo.unroll", "64", "--ppo.minibatch-size", "100000000"]
 SMALL += ["--net.policy", "8", "--net.value", "8"]
 Train = Callable[..., tuple[int, str, str]]
 

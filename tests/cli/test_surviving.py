@@ -39,7 +39,7 @@ def sessions(folder: Path) -> list[dict[str, Any]]:
 
 
 def checkpoints(folder: Path) -> list[int]:
-    names = (path.name for path in (folder / "checkpoints").iterdir())
+    names = (path.name for path in (folder / "checkpoints").glob("*"))  # it may not be there yet
     return sorted(int(name) for name in names if name.isdecimal())
 
 
