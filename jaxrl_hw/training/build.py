@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.errors import UserError
@@ -15,10 +15,12 @@ from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.planning import memory_model
 from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.training import measure
-from jaxrl_hw.training.evaluations import Evaluations
 from jaxrl_hw.training.run import environments
 from jaxrl_hw.training.train_step import TrainStep, compile_train_step, state_form
 from jaxrl_hw.types import Algorithm
+
+if TYPE_CHECKING:  # evaluation is no part of the program that a plan measures
+    from jaxrl_hw.training.evaluations import Evaluations
 
 _ENOUGH_GAIN = 1.15
 """How many times more environments must fit by the compiler's figures to compile again."""
