@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 import time
@@ -18,8 +17,6 @@ from jaxrl_hw.checkpointing.restore import Template, read_newest
 from jaxrl_hw.checkpointing.store import CheckpointStore
 from jaxrl_hw.errors import UserError, first_line
 from jaxrl_hw.loggers.jsonl import Warn, log_warning
-
-_BEST_BY = "episode_return"
 
 _MAX_WAIT_S = 1.0
 """A save waits for the one before only until that has been written for so long. A usual disk then
@@ -105,7 +102,8 @@ class Checkpoints:
         arrays, described = leaves.to_arrays(state)
         meta = {
             "iteration": int(iteration),
-            _BEST_BY: _finite(metrics.get(_BEST_BY)),
+            "episode_return": description.finite(metrics.get("episode_return")),
+            "evaluation": description.evaluation_of(metrics),
             "stage": stage,
             "config": self.config,
             "leaves": described,
@@ -198,8 +196,3 @@ class Checkpoints:
             self._warn(f"old checkpoints could not be deleted: {first_line(error)}")
         if self._on_saved is not None:
             self._on_saved()
-
-
-def _finite(value: Any) -> float | None:
-    number = float("nan") if value is None else float(value)
-    return number if math.isfinite(number) else None

@@ -1,7 +1,8 @@
 """A checkpoint's description: format number, checksums, migrations and score. Needs no JAX.
 
-Format 2 (this version): format, iteration, episode_return, stage, config (the run's settings),
-leaves (a `Description`) and crc. Format 1 had iteration, episode_return and leaves only.
+Format 2 (this version): format, iteration, episode_return, stage, evaluation (its figures or null;
+older files lack it), config (the run's settings), leaves (a `Description`) and crc. Format 1 had
+iteration, episode_return and leaves only.
 
 Every format from 2 on computes `crc` in the same way. This tells a damaged description from one
 that a newer version wrote.
@@ -42,12 +43,19 @@ class DamagedError(Exception):
     """The bytes on disk differ from the bytes that were written."""
 
 
-class Score(NamedTuple):
-    """How good a checkpoint is. Tuples compare: a later curriculum stage wins at any return."""
+EVALUATION = "eval/"
+"""Before the names of an evaluation's figures in a row of metrics.jsonl."""
 
+
+class Score(NamedTuple):
+    """How good a checkpoint is. Tuples compare: one with an evaluation is better than any without,
+    then a later curriculum stage wins at any merit."""
+
+    is_evaluated: bool
     stage: int
     """How many stages of the curriculum had begun."""
-    episode_return: float
+    merit: tuple[float, ...]
+    """The higher, the better: (-robots that fell, -velocity error), or else (mean return,)."""
 
 
 def seal(meta: Mapping[str, Any]) -> Meta:
@@ -105,15 +113,41 @@ def upgrade(arrays: Arrays, meta: Meta, migrations: Migrations = MIGRATIONS) -> 
     return arrays, meta
 
 
+def evaluation_of(row: Mapping[str, Any]) -> dict[str, float | None] | None:
+    """The figures of the evaluation in a row of metrics.jsonl; None where it has none."""
+    found = {name: row[name] for name in row if name.startswith(EVALUATION)}
+    return {name.removeprefix(EVALUATION): finite(value) for name, value in found.items()} or None
+
+
 def score(meta: Mapping[str, Any]) -> Score | None:
-    """The score of a checkpoint; None where no episode had ended."""
-    value = meta.get("episode_return")
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    """The score of a checkpoint; None where it has no evaluation and no episode had ended."""
+    merit = _evaluated_merit(meta.get("evaluation"))
+    value = finite(meta.get("episode_return"))
+    if merit is None and value is None:
         return None
     stage = meta.get("stage")
     if not isinstance(stage, int):
         stage = _stage_of_old(meta.get("config"), meta.get("iteration"))
-    return Score(stage, float(value))
+    return Score(merit is not None, stage, merit or (value or 0.0,))
+
+
+def _evaluated_merit(figures: Any) -> tuple[float, ...] | None:
+    """Fewer robots that fell, pushed or not, then a smaller error; None without the figures."""
+    if not isinstance(figures, Mapping):
+        return None
+    names = ("falls", "pushed_falls", "velocity_error")
+    falls, pushed, error = (finite(figures.get(name)) for name in names)
+    if falls is None or pushed is None or error is None:
+        return None
+    return -(falls + pushed), -error
+
+
+def finite(value: Any) -> float | None:
+    """A number that can be compared and written as JSON; None for anything else."""
+    if isinstance(value, bool) or not hasattr(value, "__float__"):
+        return None
+    number = float(value)
+    return number if math.isfinite(number) else None
 
 
 def _stage_of_old(config: Any, iteration: Any) -> int:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from jaxrl_hw.checkpointing.description import DamagedError, Score, read_meta, score
+from jaxrl_hw.checkpointing.description import DamagedError, Score, finite, read_meta, score
 from jaxrl_hw.errors import UserError
 
 _LEFTOVER = re.compile(r"\d+\.(part|new|old|.*copy|(.*\.)?orbax-checkpoint-tmp.*)")
@@ -36,12 +36,12 @@ class SavedCheckpoint(NamedTuple):
     iteration: int
     folder: Path
     score: Score | None = None
+    episode_return: float | None = None
+    """Mean of the episodes that ended; None where none had."""
+    evaluation: dict[str, float | None] | None = None
+    """Figures of its evaluation; None where it has none."""
     problem: str = ""
     """Why it cannot be restored, "" where no reason is known."""
-
-    @property
-    def episode_return(self) -> float | None:
-        return self.score.episode_return if self.score else None
 
 
 def list_iterations(directory: Path) -> list[int]:
@@ -66,7 +66,13 @@ def inspect_checkpoint(folder: Path) -> SavedCheckpoint:
     """Look at the checkpoint in a folder that is named by its iteration; reads no arrays."""
     found = SavedCheckpoint(int(folder.name), folder)
     try:
-        found = found._replace(score=score(read_meta(folder)))
+        meta = read_meta(folder)
+        figures = meta.get("evaluation")
+        found = found._replace(
+            score=score(meta),
+            episode_return=finite(meta.get("episode_return")),
+            evaluation=figures if isinstance(figures, dict) else None,
+        )
     except OSError as error:
         return found._replace(problem=f"no description ({error.strerror or error})")
     except DamagedError as error:

@@ -81,12 +81,16 @@ class Summary:
         if detailed:
             found["sessions"] = [asdict(session) for session in self.sessions]
             found["checkpoints"] = [
-                {name: getattr(save, name) for name in ("iteration", "episode_return", "problem")}
+                {name: getattr(save, name) for name in _SAVED}
                 | {"bytes": disk_size(save.folder), "best": save is best}
                 for save in self.checkpoints
             ]
             found["command"] = self.command
         return dict(jsonable(found))
+
+
+_SAVED = ("iteration", "episode_return", "evaluation", "problem")
+"""Of each checkpoint in a detailed summary."""
 
 
 def list_runs(folder: Path, robot: str = "") -> list[Summary]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -96,7 +96,9 @@ def _sessions_table(run: Summary, bar: int) -> Table:
 
 
 def _checkpoints_table(run: Summary) -> Table:
-    table = make_table(">checkpoint", ">return", ">size", "", **_LOOK)
+    evaluated = any(save.evaluation for save in run.checkpoints)
+    figures = (">fell", ">pushed", ">error") if evaluated else ()
+    table = make_table(">checkpoint", ">return", *figures, ">size", "", **_LOOK)
     newest, best = newest_checkpoint(run.checkpoints), run.best
     for save in run.checkpoints:
         marks = [word for word, it in (("newest", newest), ("best", best)) if it is save]
@@ -104,10 +106,17 @@ def _checkpoints_table(run: Summary) -> Table:
         table.add_row(
             formats.count(save.iteration),
             formats.figure(save.episode_return),
+            *(_evaluation(save.evaluation or {}) if evaluated else ()),
             formats.size(disk_size(save.folder)),
             Text(remark, style="red" if save.problem else ""),
         )
     return table
+
+
+def _evaluation(figures: Mapping[str, float | None]) -> list[str]:
+    """Robots that fell, without and with a push, and the velocity error."""
+    falls = [formats.count(figures.get(name)) for name in ("falls", "pushed_falls")]
+    return [*falls, formats.figure(figures.get("velocity_error"))]
 
 
 def _fits(table: Table, console: Console) -> bool:

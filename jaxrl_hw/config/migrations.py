@@ -37,6 +37,7 @@ BEFORE = {
     "ppo.weight_averaging": 0.0,
     "ppo.critic_warmup_steps": 0,
     "timesteps": 0,
+    "eval_every": 0,
 }
 """What held before there was a setting for it, whatever a preset says today."""
 IN_ITERATIONS = {

@@ -66,6 +66,10 @@ class Config:
     """Latest checkpoints kept, besides the best."""
     keep_every: int = setting(0, at_least=0, resume=True)
     """Every K-th iteration's checkpoint is never deleted; 0: none."""
+    eval_every: int = setting(0, unit="env steps", at_least=0, resume=True)
+    """Evaluate the policy at the next checkpoint after every so many env steps, such as 2M: ten
+    commands of 5 s, and the same with a push; the best checkpoint goes by it. 0: never. For robots
+    that follow commands."""
     mirror: str = setting("", resume=True)
     """Folder, on a drive for example, that receives a copy of the run's folder; empty: none."""
     seed: int = setting(0, at_least=0, at_most=2**31 - 1)

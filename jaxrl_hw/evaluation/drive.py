@@ -40,6 +40,11 @@ Policy = Callable[[Any], Any]
 """Policy observations [N, O] -> actions [N, A]; `Run.policy`, or any function of arrays."""
 
 
+_QUICK: dict[str, str | bool] = {"xla_cpu_use_fusion_emitters": False}
+"""XLA's options for what drives: the same bits at the same speed, compiled in two thirds of the
+time and with half the memory."""
+
+
 class DriveState(NamedTuple):
     """Everything between two control steps."""
 
@@ -143,7 +148,8 @@ def make_driver(config: Config, num_envs: int, other: bool = False) -> Driver:
         now = commanded(task, params, command)
         return episode.step(task, physics, now, state, action, key)
 
-    start_jit, step_jit = jax.jit(start), jax.jit(step)
+    start_jit = jax.jit(start, compiler_options=_QUICK)
+    step_jit = jax.jit(step, compiler_options=_QUICK)
 
     def reset(
         seed: int, command: Any, conditions: Conditions | Sequence[Conditions] = CALM

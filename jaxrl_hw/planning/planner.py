@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxrl_hw.config import validation
-from jaxrl_hw.config.resolve import algorithm_needs, run_folder, sized
+from jaxrl_hw.config.resolve import algorithm_needs, run_folder, sized, task_name
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import parse_memory
 from jaxrl_hw.errors import UserError
@@ -50,7 +50,7 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
         ceiling=_ceiling(config, hardware),
         cache_dir=None,
         platform=hardware.platform,
-        host_callback=config.physics == "native",
+        host_callback=config.physics == "native" or _evaluates_beside(config, hardware),
         deterministic=config.deterministic,
     )
     late = [s.name for s in applied if s.origin == "too late"]
@@ -73,6 +73,12 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
     )
 
 
+def _evaluates_beside(config: Config, hardware: Hardware) -> bool:
+    """Whether an accelerator's run calls the C engine to evaluate. On a CPU it needs no setting:
+    XLA runs inline there, and MJX needs the other settings of a run without callbacks."""
+    return hardware.platform != "cpu" and bool(config.eval_every)
+
+
 def _platform_notes(config: Config, hardware: Hardware) -> list[str]:
     notes, platform = [], hardware.platform
     profile = profiles.of(platform, hardware.name, hardware.memory_total)
@@ -80,6 +86,10 @@ def _platform_notes(config: Config, hardware: Hardware) -> list[str]:
         notes.append(f"the {hardware.name} has no bfloat16 units: --precision float32 is faster")
     if config.physics == "mjx" and platform == "cpu":
         notes.append("MJX on a CPU is many times slower than --physics native")
+    if config.eval_every and task_name(config) != "joystick":
+        notes.append(
+            f"--eval-every has no effect: robots of the {task_name(config)} task follow no commands"
+        )
     if config.deterministic and platform == "cpu":
         notes.append("--deterministic has no effect on a CPU: its results repeat to the bit anyway")
     if config.deterministic and platform == "gpu":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.errors import UserError
@@ -18,6 +18,9 @@ from jaxrl_hw.training import measure
 from jaxrl_hw.training.run import environments
 from jaxrl_hw.training.train_step import TrainStep, compile_train_step, state_form
 from jaxrl_hw.types import Algorithm
+
+if TYPE_CHECKING:  # evaluation is no part of the program that a plan measures
+    from jaxrl_hw.training.evaluations import Evaluations
 
 _ENOUGH_GAIN = 1.15
 """How many times more environments must fit by the compiler's figures to compile again."""
@@ -36,6 +39,7 @@ class Built(NamedTuple):
     step: TrainStep
     items: dict[str, int] | None
     """Bytes by item as the compiler counts them; None where it does not count."""
+    evaluations: Evaluations | None = None
 
 
 Build = Callable[..., Built]
@@ -121,7 +125,8 @@ def remember_session(
     number, peak = int(plan.config.num_envs), memory.read().peak
     resident = None
     if fresh_process and built.items and peak and plan.hardware.platform == "cpu":
-        resident = max(0, peak - sum(built.items.values()))
+        evaluating = built.evaluations.resident_bytes if built.evaluations else 0
+        resident = max(0, peak - sum(built.items.values()) - evaluating)
     store(
         memory_model.program_key(plan.config, plan.hardware),
         rates={number: settled[len(settled) // 2]},

@@ -19,6 +19,7 @@ from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.planning.continuation import size_of
 from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.training.build import Built
+from jaxrl_hw.training.evaluations import Evaluations
 from jaxrl_hw.training.init_from import open_source
 from jaxrl_hw.training.metrics import past_early_stop
 from jaxrl_hw.training.oom import is_whole, smaller_plan
@@ -133,12 +134,14 @@ class Phases:
                 state = init_train_state(built.env, built.algorithm, config.seed, source)
             elif state.env_state is None or built.env is not env:
                 state = with_fresh_envs(state, built.env, config.seed)
+        evaluations = Evaluations(built.plan.config, built.env, built.algorithm, context.console)
+        evaluations.compile(state)
         context.memory.begin()
         held = context.memory.held
         self._plan = built.plan if held is None else built.plan.with_resident(held)
         self._made = (self._plan.config, built.env, built.algorithm)
         self._items = built.items
-        return built._replace(plan=self._plan), state
+        return built._replace(plan=self._plan, evaluations=evaluations), state
 
     def _close(self, state: TrainState, ended: str) -> Run:
         context, config = self._context, self._plan.config

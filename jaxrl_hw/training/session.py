@@ -145,6 +145,8 @@ class Session:
             self.state, self._iteration, env_steps = state, row["iteration"], row["env_steps"]
             if lock.lost:
                 lock.check()
+            if self._built.evaluations is not None:
+                row |= self._built.evaluations.row(state, self._iteration, env_steps)
             self._report(row)
             stopped = context.callback is not None and context.callback(row) is True
             if self._iteration == self._goal:
