@@ -21,7 +21,7 @@ from rich.table import Table
 from jaxrl_hw.checkpointing.files import write_json
 from jaxrl_hw.cli.arguments import OneLineParser, add_run_arguments, check_source, number
 from jaxrl_hw.cli.command import DONE, run_command
-from jaxrl_hw.cli.trained_policy import open_trained
+from jaxrl_hw.cli.trained_policy import open_trained, print_note
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.evaluation.evaluate import SUITES, Evaluation, evaluate
 from jaxrl_hw.loggers.terminal import can_redraw, make_console, make_table
@@ -41,7 +41,9 @@ def _evaluate(args: Namespace) -> int:
         raise UserError(f"--json {out} {why}; name a file, or none for the terminal")
     if args.json != "-":
         print(f"loading {check_source(args)}", flush=True)
-    found = evaluate(open_trained(args), args.seconds, args.seed, args.push, args.suite)
+    opened = open_trained(args)
+    found = evaluate(opened, args.seconds, args.seed, args.push, args.suite)
+    print_note(opened)
     if args.json == "-":
         print(json.dumps(found.to_dict(), indent=2))
         return DONE

@@ -25,7 +25,7 @@ from jaxrl_hw.cli.arguments import (
     whole_number,
 )
 from jaxrl_hw.cli.command import DONE, run_command
-from jaxrl_hw.cli.trained_policy import open_trained
+from jaxrl_hw.cli.trained_policy import open_trained, print_note
 from jaxrl_hw.config.resolve import task_name
 from jaxrl_hw.errors import RunError, UserError, check_between
 from jaxrl_hw.evaluation import opengl
@@ -62,6 +62,7 @@ def _film(args: Namespace, choose_backend: Callable[[], str]) -> int:
     size = (args.width, args.height)
     show = _frame_progress()
     film = film_run(run, path, args.seconds, args.command, args.seed, size, backend, show)
+    print_note(run)
     falls = f"{film.falls} fall{'' if film.falls == 1 else 's'}"
     print(
         f"{path}: {formats.size(path.stat().st_size)}, {film.frames} frames of "
@@ -83,6 +84,7 @@ def _view(args: Namespace) -> int:
     _check_commands(run, args.command)
     text = f"showing iteration {run.iteration:,} of {run.name}; close the window to end"
     print(text, flush=True)
+    print_note(run)
     view_run(run, args.command, args.seconds, args.seed)
     return DONE
 

@@ -6,7 +6,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,10 +36,12 @@ class OpenedPolicy:
     """The run's folder, or the policy as the user named it."""
     film: Path
     """Default path of a film."""
+    note: str = ""
+    """What has changed in the simulation since it was trained."""
 
 
 def open_trained(args: Namespace) -> OpenedPolicy:
-    """The policy that a command line names, on the CPU. Notes go to stderr.
+    """The policy that a command line names, on the CPU.
 
     Raises:
       UserError: see `check_source`; nothing of that name, or a policy for another robot.
@@ -58,9 +60,13 @@ def open_trained(args: Namespace) -> OpenedPolicy:
         opened = OpenedPolicy(config, policy, int(policy.meta["iteration"]), source, film)
         trained_with = policy.meta["config"]
     check_robot(args, opened.config)
-    if text := since_trained(trained_with, task_name(opened.config)):
-        print(f"note: {source}: {text}", file=sys.stderr)  # stdout may be JSON
-    return opened
+    return replace(opened, note=since_trained(trained_with, task_name(opened.config)))
+
+
+def print_note(opened: OpenedPolicy) -> None:
+    """Tell what has changed since the policy was trained; on stderr, as stdout may be JSON."""
+    if opened.note:
+        print(f"note: {opened.name}: {opened.note}", file=sys.stderr)
 
 
 def open_run(folder: str, iteration: int | None) -> Run:

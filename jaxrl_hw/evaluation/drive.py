@@ -40,9 +40,16 @@ Policy = Callable[[Any], Any]
 """Policy observations [N, O] -> actions [N, A]; `Run.policy`, or any function of arrays."""
 
 
-_QUICK: dict[str, str | bool] = {"xla_cpu_use_fusion_emitters": False}
-"""XLA's options for what drives: the same bits at the same speed, compiled in two thirds of the
-time and with half the memory."""
+@lru_cache(maxsize=1)
+def _quick() -> dict[str, str | bool] | None:
+    """XLA's options for what drives: the same bits at the same speed, compiled in two thirds of the
+    time and with half the memory. None where this XLA does not know them."""
+    options: dict[str, str | bool] = {"xla_cpu_use_fusion_emitters": False}
+    try:
+        jax.jit(lambda x: x + 1, compiler_options=options)(0)
+    except jax.errors.JaxRuntimeError:
+        return None
+    return options
 
 
 class DriveState(NamedTuple):
@@ -148,8 +155,8 @@ def make_driver(config: Config, num_envs: int, other: bool = False) -> Driver:
         now = commanded(task, params, command)
         return episode.step(task, physics, now, state, action, key)
 
-    start_jit = jax.jit(start, compiler_options=_QUICK)
-    step_jit = jax.jit(step, compiler_options=_QUICK)
+    start_jit = jax.jit(start, compiler_options=_quick())
+    step_jit = jax.jit(step, compiler_options=_quick())
 
     def reset(
         seed: int, command: Any, conditions: Conditions | Sequence[Conditions] = CALM
