@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,7 +43,7 @@ class Storage(NamedTuple):
 def storage(config: Config, num_envs: int, folder: Path) -> Storage:
     """The disk that a run in `folder` will need."""
     size = memory_model.checkpoint_bytes(config, num_envs)
-    return Storage(size, _kept(config), free_bytes(folder))
+    return Storage(size, _kept(replace(config, num_envs=num_envs)), free_bytes(folder))
 
 
 def is_saved(config: Config, iteration: int) -> bool:

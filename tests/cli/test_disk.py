@@ -82,6 +82,7 @@ def test_the_number_of_checkpoints_is_counted(changes: dict[str, int], kept: int
 
 def test_the_plan_shows_the_disk_and_warns_where_it_is_too_small(tmp_path: Path) -> None:
     config = replace(preset_config("cartpole"), num_envs=64, run_dir=str(tmp_path / "run"))
+    config = replace(config, timesteps=0)
     plan = make_plan(replace(config, iterations=1000, keep_every=100))
     assert "14" in dict(plan.rows())["checkpoints"]
     disk = plan.to_dict()["disk"]
