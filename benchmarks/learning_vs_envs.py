@@ -160,7 +160,7 @@ def draw(path: Path, args: argparse.Namespace, rows: list[dict[str, Any]]) -> No
         axes.plot(*zip(*fell, strict=True), "o", mfc="none", ms=12, color=colour) if fell else None
     axes.axhline(args.error, color="grey", linestyle="--", linewidth=1)
     axes.set(xlabel="env steps, millions", ylabel="velocity error, m/s", yscale="log")
-    axes.set_title(f"{args.robot}: the same learning at every size (rings: robots fell)")
+    axes.set_title(f"{args.robot}: learning by number of environments (rings: robots fell)")
     axes.legend()
     figure.savefig(path, dpi=120)
 

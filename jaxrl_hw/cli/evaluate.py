@@ -89,7 +89,7 @@ def suite_table(found: Evaluation) -> Table:
     """The robust suite as a rich table: a row per case."""
     title = f"{found.robot}: in harder worlds, pushes every 2.5 s"
     names = ["velocity_error", "yaw_error", "power", "self_contacts"]
-    heads = [">error m/s", ">yaw rad/s", ">power W", ">self contacts", ">fell"]  # for 80 columns
+    heads = [">error m/s", ">yaw rad/s", ">power W", ">touches", ">fell"]  # for 80 columns
     shown = make_table("case", *heads, title=title, no_wrap=[0, 5])
     for row in found.cases:
         fell = f"{row['falls']} of {row['trials']}"
