@@ -75,7 +75,7 @@ def table(found: Evaluation) -> Table:
     """The figures as a rich table: a row per command (or start), and the mean."""
     world = f"push {found.push:g} m/s every 2.5 s" if found.push else "no noise, no pushes"
     title = f"{found.robot}, iteration {found.iteration:,}: {found.seconds:g} s, {world}"
-    first = "command (m/s, m/s, rad/s)" if found.task == "joystick" else "start"
+    first = "m/s, m/s, rad/s" if found.task == "joystick" else "start"
     shown = make_table(first, *map(_head, found.mean), title=title, no_wrap=[0])
     for i, row in enumerate(found.rows, 1):
         name = " ".join(f"{x:5.2f}" for x in row["command"]) if "command" in row else str(i)
