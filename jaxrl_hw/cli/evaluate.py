@@ -26,7 +26,15 @@ from jaxrl_hw.errors import UserError
 from jaxrl_hw.evaluation.evaluate import SUITES, Evaluation, evaluate
 from jaxrl_hw.loggers.terminal import can_redraw, make_console, make_table
 
-_UNITS = {"velocity_error": "m/s", "yaw_error": "rad/s", "power": "W", "drift": "m", "lift": "m"}
+# short, for tables of 80 columns
+_HEADS = {
+    "velocity_error": "error m/s",
+    "yaw_error": "yaw rad/s",
+    "power": "power W",
+    "self_contacts": "touches",
+    "drift": "drift m",
+    "lift": "lift m",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -43,7 +51,7 @@ def _evaluate(args: Namespace) -> int:
         print(f"loading {check_source(args)}", flush=True)
     opened = open_trained(args)
     found = evaluate(opened, args.seconds, args.seed, args.push, args.suite)
-    print_note(opened)
+    print_note(opened.name, opened.note)
     if args.json == "-":
         print(json.dumps(found.to_dict(), indent=2))
         return DONE
@@ -89,8 +97,7 @@ def suite_table(found: Evaluation) -> Table:
     """The robust suite as a rich table: a row per case."""
     title = f"{found.robot}: in harder worlds, pushes every 2.5 s"
     names = ["velocity_error", "yaw_error", "power", "self_contacts"]
-    heads = [">error m/s", ">yaw rad/s", ">power W", ">touches", ">fell"]  # for 80 columns
-    shown = make_table("case", *heads, title=title, no_wrap=[0, 5])
+    shown = make_table("case", *map(_head, names), ">fell", title=title, no_wrap=[0, 5])
     for row in found.cases:
         fell = f"{row['falls']} of {row['trials']}"
         shown.add_row(row["name"], *(_cell(name, row[name]) for name in names), fell)
@@ -100,7 +107,7 @@ def suite_table(found: Evaluation) -> Table:
 
 
 def _head(name: str) -> str:
-    return f">{name.replace('_', ' ')} {_UNITS.get(name, '')}".strip()
+    return f">{_HEADS.get(name, name.replace('_', ' '))}"
 
 
 def _cell(name: str, value: float) -> str:

@@ -20,7 +20,8 @@ from typing import Any
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.cli.arguments import OneLineParser, add_source_arguments, check_source
 from jaxrl_hw.cli.command import DONE, run_command
-from jaxrl_hw.cli.trained_policy import check_robot, open_run, use_cpu
+from jaxrl_hw.cli.trained_policy import check_robot, open_run, print_note, use_cpu
+from jaxrl_hw.config.migrations import since_trained
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.loggers import formats
 from jaxrl_hw.loggers.terminal import can_redraw, make_console, make_table
@@ -35,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _export(args: Namespace) -> int:
     print(f"loading {check_source(args)}", flush=True)
-    policy, reference, out = _open(args)
+    policy, reference, out, trained_with = _open(args)
     from jaxrl_hw.policies.bundle import export_policy
     from jaxrl_hw.policies.verification import COUNT
 
@@ -52,6 +53,7 @@ def _export(args: Namespace) -> int:
     make_console(sys.stdout, can_redraw(sys.stdout), None).print(table)
     for line in (*exported.left_out, f"written to {out}"):
         print(line)
+    print_note(check_source(args), since_trained(trained_with, meta["task"]))
     return DONE
 
 
@@ -67,8 +69,11 @@ def _parse(argv: Sequence[str]) -> Namespace:
     return args
 
 
-def _open(args: Namespace) -> tuple[PortablePolicy, Callable[[Any], Any], Path]:
-    """The policy, its reference in JAX (float32), and the folder to write into."""
+def _open(
+    args: Namespace,
+) -> tuple[PortablePolicy, Callable[[Any], Any], Path, dict[str, Any]]:
+    """The policy, its reference in JAX (float32), the folder to write into, and the settings that
+    trained it, as they were saved."""
     if args.policy is not None:
         policy = open_policy(args.policy)
         check_robot(args, config_of(policy, args.policy))
@@ -76,7 +81,7 @@ def _open(args: Namespace) -> tuple[PortablePolicy, Callable[[Any], Any], Path]:
         from jaxrl_hw.policies.from_state import as_function
 
         out = Path(args.out or f"policy-{name_of(args.policy)}").expanduser()
-        return policy, as_function(policy), out
+        return policy, as_function(policy), out, policy.meta["config"]
     run = open_run(args.run_dir, args.iteration)
     check_robot(args, run.config)
     from jaxrl_hw.policies.from_state import portable
@@ -91,4 +96,5 @@ def _open(args: Namespace) -> tuple[PortablePolicy, Callable[[Any], Any], Path]:
         env = make_env(config)
         reference = make_policy(env, make_algorithm(config, env), run.state)
     out = Path(args.out).expanduser() if args.out else RunDir(run.folder).policy
-    return portable(run.config, run.state), reference, out
+    trained_with = RunDir(run.folder).read_config() or {}
+    return portable(run.config, run.state), reference, out, trained_with

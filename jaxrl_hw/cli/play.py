@@ -62,7 +62,7 @@ def _film(args: Namespace, choose_backend: Callable[[], str]) -> int:
     size = (args.width, args.height)
     show = _frame_progress()
     film = film_run(run, path, args.seconds, args.command, args.seed, size, backend, show)
-    print_note(run)
+    print_note(run.name, run.note)
     falls = f"{film.falls} fall{'' if film.falls == 1 else 's'}"
     print(
         f"{path}: {formats.size(path.stat().st_size)}, {film.frames} frames of "
@@ -84,7 +84,7 @@ def _view(args: Namespace) -> int:
     _check_commands(run, args.command)
     text = f"showing iteration {run.iteration:,} of {run.name}; close the window to end"
     print(text, flush=True)
-    print_note(run)
+    print_note(run.name, run.note)
     view_run(run, args.command, args.seconds, args.seed)
     return DONE
 

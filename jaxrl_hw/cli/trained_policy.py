@@ -63,10 +63,11 @@ def open_trained(args: Namespace) -> OpenedPolicy:
     return replace(opened, note=since_trained(trained_with, task_name(opened.config)))
 
 
-def print_note(opened: OpenedPolicy) -> None:
-    """Tell what has changed since the policy was trained; on stderr, as stdout may be JSON."""
-    if opened.note:
-        print(f"note: {opened.name}: {opened.note}", file=sys.stderr)
+def print_note(name: str, note: str) -> None:
+    """Tell what has changed since a policy was trained, if anything; on stderr, as stdout may be
+    JSON."""
+    if note:
+        print(f"note: {name}: {note}", file=sys.stderr)
 
 
 def open_run(folder: str, iteration: int | None) -> Run:

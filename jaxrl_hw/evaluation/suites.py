@@ -18,6 +18,7 @@ FRICTION = (0.4, 1.2)
 TORSO_MASS = (-3.0, 3.0)  # kg
 QUADRUPED_TORSO_MASS = (-1.0, 3.0)  # kg: 3 kg less is more than half of a small robot's trunk
 DELAY_S = 0.02
+"""Of actions and sensors; no longer than a control step."""
 
 
 class Case(NamedTuple):
@@ -30,20 +31,24 @@ class Case(NamedTuple):
     other: bool = False  # on the robot's other model
 
 
-def robust_cases(legs: int, other: bool = False) -> tuple[Case, ...]:
+def robust_cases(
+    legs: int, other: bool = False, delay_s: float = DELAY_S
+) -> tuple[Case, ...]:
     """The suite for a robot with this number of legs.
 
     other: whether there is another model of it.
+    delay_s: the longest delay.
     """
     mass = TORSO_MASS if legs < 4 else QUADRUPED_TORSO_MASS
-    everything = Conditions(1.0, FRICTION, mass, DELAY_S)
+    everything = Conditions(1.0, FRICTION, mass, delay_s)
+    late = f"0 to {1e3 * delay_s:g} ms late"
     pushed = [Case(f"pushes {v} m/s", Conditions(push_speed=v), 3) for v in (0.5, 1.0, 1.5)]
     return (
         Case("no pushes", CALM, 1),
         *pushed,
         Case("friction 0.4 to 1.2", Conditions(friction=FRICTION), 3),
         Case(f"torso {mass[0]:+g} to {mass[1]:+g} kg", Conditions(torso_mass=mass), 3),
-        Case("actions 0 to 20 ms late", Conditions(delay_s=DELAY_S), 3),
+        Case(f"actions {late}", Conditions(delay_s=delay_s), 3),
         Case("sensor noise", Conditions(noise=1.0), 3),
         Case("all four", everything, 3),
         Case("all four, pushes 1.0 m/s", everything._replace(push_speed=1.0), 3),
@@ -51,7 +56,7 @@ def robust_cases(legs: int, other: bool = False) -> tuple[Case, ...]:
         Case("joint losses x 0.5 to 2", Conditions(joint_losses=(0.5, 2.0)), 2),
         Case("joint zeros +-0.02 rad", Conditions(joint_offset=0.02), 2),
         Case("IMU +-1 deg, +-0.05 rad/s", Conditions(imu_tilt=0.0175, gyro_bias=0.05), 2),
-        Case("sensors 0 to 20 ms late", Conditions(observation_delay_s=DELAY_S), 2),
+        Case(f"sensors {late}", Conditions(observation_delay_s=delay_s), 2),
         Case("torso centre +-5 cm", Conditions(torso_offset=0.05), 2),
         Case("random commands", CALM, 2, "random"),
         Case("joystick drive", CALM, 1, "drive"),
@@ -65,7 +70,7 @@ def drive_suite(
     """Drive a walking policy through every case; the arguments are those of `drive`."""
     robot = robot_spec(config)
     ten, dt = commands_for(robot), robot.control_dt
-    cases = robust_cases(len(robot.feet), robot.other_mjcf is not None)
+    cases = robust_cases(len(robot.feet), robot.other_mjcf is not None, min(DELAY_S, dt))
     found: dict[str, Trajectory] = {}
     for other in (False, True):
         here = [case for case in cases if case.other == other]

@@ -81,11 +81,20 @@ def make_worlds(
     """Conditions for all robots, or one for each, as arrays.
 
     Raises:
-      UserError: there are not as many conditions as robots.
+      UserError: there are not as many conditions as robots, or a delay is longer than a control
+        step.
     """
     each = [conditions] * num_envs if isinstance(conditions, Conditions) else list(conditions)
     if len(each) != num_envs:
         raise UserError(f"{num_envs} robots need as many conditions, got {len(each)}")
+
+    for name in ("delay_s", "observation_delay_s"):
+        longest, step = max((getattr(c, name) for c in each), default=0.0), physics.control_dt
+        if longest > step + 1e-9:
+            raise UserError(
+                f"{name} must be at most a control step, {1e3 * step:g} ms, "
+                f"got {1e3 * longest:g} ms; try {step:g}"
+            )
 
     def column(values: Sequence[float]) -> Array:
         return jnp.asarray(values, jnp.float32)
@@ -96,7 +105,6 @@ def make_worlds(
     params = jax.tree.map(lambda value: jnp.full(num_envs, value, jnp.float32), task.params)
     if task.name == "joystick":
         nominal = (float(physics.model.geom("floor").friction[0]),) * 2
-        step = physics.control_dt
         gains = columns([c.gains for c in each])
         losses = columns([(math.log(c.joint_losses[0]), math.log(c.joint_losses[1])) for c in each])
         params = params._replace(
@@ -112,8 +120,8 @@ def make_worlds(
             joint_offset=column([c.joint_offset for c in each]),
             imu_tilt=column([c.imu_tilt for c in each]),
             gyro_bias=column([c.gyro_bias for c in each]),
-            action_delay=columns([(0.0, min(c.delay_s, step)) for c in each]),
-            observation_delay=columns([(0.0, min(c.observation_delay_s, step)) for c in each]),
+            action_delay=columns([(0.0, c.delay_s) for c in each]),
+            observation_delay=columns([(0.0, c.observation_delay_s) for c in each]),
         )
     return World(params, column([c.push_speed for c in each]))
 

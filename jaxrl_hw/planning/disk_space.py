@@ -48,7 +48,12 @@ def storage(config: Config, num_envs: int, folder: Path) -> Storage:
 
 def is_saved(config: Config, iteration: int) -> bool:
     """Whether an iteration before the goal gets a checkpoint."""
-    return any(each and iteration % each == 0 for each in (config.save_every, config.keep_every))
+    return last_saved(config, iteration) == iteration
+
+
+def last_saved(config: Config, iteration: int) -> int:
+    """The last iteration up to this one that `is_saved`; 0 where there is none."""
+    return max(iteration // n * n for n in (config.save_every, config.keep_every or iteration + 1))
 
 
 def mirror_of(mirror: str, folder: Path) -> RunDir | None:

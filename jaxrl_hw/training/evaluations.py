@@ -20,7 +20,7 @@ from jaxrl_hw.evaluation.scoring import commands_for
 from jaxrl_hw.evaluation.short_test import compile_short_test, short_test
 from jaxrl_hw.hardware.memory import trim
 from jaxrl_hw.loggers.console import Console
-from jaxrl_hw.planning.disk_space import is_saved
+from jaxrl_hw.planning.disk_space import is_saved, last_saved
 from jaxrl_hw.planning.memory_model import EVALUATING
 from jaxrl_hw.training.train_step import total_steps
 from jaxrl_hw.types import Algorithm, Learner, TrainState
@@ -38,8 +38,7 @@ def is_due(config: Config, iteration: int, env_steps: int, samples: int) -> bool
     """
     if not config.eval_every or not is_saved(config, iteration):
         return False
-    before = next((i for i in range(iteration - 1, 0, -1) if is_saved(config, i)), 0)
-    passed = env_steps - (iteration - before) * samples
+    passed = env_steps - (iteration - last_saved(config, iteration - 1)) * samples
     return env_steps // config.eval_every > passed // config.eval_every
 
 
@@ -76,9 +75,12 @@ class Evaluations:
                 self._guarded(lambda: compile_short_test(self._config, self._policy_of(state)))
 
     def _will_be_due(self, iteration: int, env_steps: int) -> bool:
-        goal = goal_iteration(self._config, iteration, env_steps)
-        later = range(1, goal - iteration + 1)
-        return any(self._is_due(iteration + i, env_steps + i * self._samples) for i in later)
+        config, goal = self._config, goal_iteration(self._config, iteration, env_steps)
+        passed, last = (
+            (env_steps + (last_saved(config, i) - iteration) * self._samples) // config.eval_every
+            for i in (iteration, goal)
+        )
+        return last > passed
 
     def _is_due(self, iteration: int, env_steps: int) -> bool:
         return is_due(self._config, iteration, env_steps, self._samples)

@@ -13,6 +13,9 @@ from jax import Array
 ModelParams = dict[str, Array]
 """One environment's own values of MjModel arrays, by MjModel field name (`body_mass`, ...)."""
 
+SERVO_FIELDS = ("actuator_gainprm", "actuator_biasprm", "actuator_forcerange")
+"""MjModel arrays that make an actuator a position servo: kp, then (0, -kp, -kd), then its range."""
+
 
 class PhysState(NamedTuple):
     """All that MuJoCo needs to continue exactly; everything else of mjData is rebuilt from it."""

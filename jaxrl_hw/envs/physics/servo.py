@@ -18,13 +18,18 @@ import numpy as np
 from jax import Array
 
 from jaxrl_hw.envs.physics import native
-from jaxrl_hw.envs.physics.api import ModelParams, Physics, PhysState, contact_entries, ctrl_at
+from jaxrl_hw.envs.physics.api import (
+    SERVO_FIELDS,
+    ModelParams,
+    Physics,
+    PhysState,
+    contact_entries,
+    ctrl_at,
+)
 from jaxrl_hw.errors import UserError
 
 EXTRA = 2
 """Sensordata that this engine has beside the model's."""
-GAINS = ("actuator_gainprm", "actuator_biasprm", "actuator_forcerange")
-"""Fields of which this engine makes the torque itself."""
 
 
 def ctrl_width(model: mujoco.MjModel) -> int:
@@ -51,13 +56,14 @@ def make(
         name = model.actuator(int(np.flatnonzero(~servo)[0])).name
         raise UserError(f'the servo engine needs position actuators, but "{name}" is none')
     loop = native.Loop(_pd_control(model, substeps), extra=EXTRA)
-    others = tuple(name for name in fields if name not in GAINS)
+    # this engine makes the torque itself
+    others = tuple(name for name in fields if name not in SERVO_FIELDS)
     made = native.make(_motors(model), substeps, others, threads, loop)
 
     def step(params: ModelParams, state: PhysState, ctrl: Array) -> tuple[PhysState, Array]:
         gain, bias, limit = (
             params[name] if name in fields else jnp.asarray(getattr(model, name), jnp.float32)
-            for name in GAINS
+            for name in SERVO_FIELDS
         )
         law = [gain[:, 0], -bias[:, 2], limit[:, 1]]
         return made.step(params, state, jnp.concatenate([ctrl, *law]))

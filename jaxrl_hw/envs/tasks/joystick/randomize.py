@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxrl_hw.envs.physics.api import ModelParams, PhysState
+from jaxrl_hw.envs.physics.api import SERVO_FIELDS, ModelParams, PhysState
 from jaxrl_hw.envs.tasks.joystick import geometry
 from jaxrl_hw.envs.tasks.joystick.layout import Legged
 from jaxrl_hw.envs.tasks.joystick.params import JoystickParams, Parts, Range
@@ -37,7 +37,7 @@ _ALWAYS = (
 
 def fields(parts: Parts) -> tuple[str, ...]:
     """Names of the MjModel arrays that differ from episode to episode."""
-    gains = ("actuator_gainprm", "actuator_biasprm", "actuator_forcerange") if parts.gains else ()
+    gains = SERVO_FIELDS if parts.gains else ()
     return (*_ALWAYS, *(("dof_damping",) if parts.damping else ()), *gains)
 
 
@@ -116,14 +116,13 @@ def _joint_params(params: JoystickParams, nominal: ModelParams, u: Numbers) -> M
     if "dof_damping" in nominal:
         factor = jnp.exp(_between(u["damping"], params.log_joint_damping))
         drawn["dof_damping"] = nominal["dof_damping"] * factor
-    if "actuator_gainprm" in nominal:
+    gain, bias, force = SERVO_FIELDS
+    if gain in nominal:
         kp, kd = _between(u["kp"], params.kp), _between(u["kd"], params.kd)
         limit = _between(u["torque_limit"], params.torque_limit)
-        # a position servo: gain kp, bias (0, -kp, -kd)
-        bias = nominal["actuator_biasprm"]
-        drawn["actuator_gainprm"] = nominal["actuator_gainprm"].at[:, 0].multiply(kp)
-        drawn["actuator_biasprm"] = bias.at[:, 1].multiply(kp).at[:, 2].multiply(kd)
-        drawn["actuator_forcerange"] = nominal["actuator_forcerange"] * limit[:, None]
+        drawn[gain] = nominal[gain].at[:, 0].multiply(kp)
+        drawn[bias] = nominal[bias].at[:, 1].multiply(kp).at[:, 2].multiply(kd)
+        drawn[force] = nominal[force] * limit[:, None]
     return drawn
 
 
