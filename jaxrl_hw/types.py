@@ -56,6 +56,7 @@ class Batch(NamedTuple):
     truncated: Array  # [T, N] bool: a time limit cut the episode, its future still counts
     extras: dict[str, Array]  # [T, N, ...] what the algorithm's act() recorded
     phase_mask: PhaseMask | None = None  # the one that the policy acted with
+    memory: Any = ()  # [N, ...] what the policy remembered at the start
     env_steps: Array | None = None  # uint32 [2]: done before this batch, as in `TrainState`
 
 
@@ -103,6 +104,7 @@ class Needs(NamedTuple):
     normalizer_bytes: int = 0  # observation statistics
     replay_bytes: int = 0  # a replay buffer, whatever the number of environments
     sample_bytes: int = 0  # one sample of the batch
+    memory_bytes: int = 0  # what the policy remembers of one environment
     update_bytes: int = 0  # activations and gradients of a minibatch
     value_bytes: int = 0  # activations of one sample while the critic values the whole batch
 
@@ -124,9 +126,11 @@ class Algorithm(NamedTuple):
     """A learning algorithm as pure functions over a `Learner`.
 
     init(key) -> Learner
-    act(learner, obs, key, phase_mask=None) -> (action [N, A], extras dict of [N, ...])
+    act(learner, obs, key, phase_mask=None, memory=()) ->
+        (action [N, A], extras dict of [N, ...], memory)
     update(learner, batch, key) -> (Learner, Metrics)
-    policy(learner, policy_obs [..., O], phase_mask=None) -> action [..., A], without exploration
+    policy(learner, policy_obs [..., O], phase_mask=None, memory=()) -> (action [..., A], memory),
+        without exploration
     """
 
     name: str
@@ -140,11 +144,51 @@ class Algorithm(NamedTuple):
     clone: Callable[[Learner, Motion, Array], Learner] | None = None
     """(fresh learner, motion, the key that init got) -> the learner with its policy fitted to the
     motion; None where it starts from nothing."""
+    start: Callable[[int], Any] = lambda count: ()
+    """Number of environments -> what the policy remembers at an episode's start: zeros, leaves
+    [N, ...], or () where it has no memory."""
 
     @property
     def unroll(self) -> int:
         """T, control steps per iteration."""
         return self.needs.unroll
+
+
+class Policy(NamedTuple):
+    """A trained policy to be driven, without exploration noise.
+
+    start(count) -> what it remembers at the start of so many episodes: leaves [count, ...], all 0;
+        () for a policy without a memory
+    step(obs [N, O], memory) -> (action [N, A], memory)
+    """
+
+    start: Callable[[int], Any]
+    step: Callable[[Any, Any], tuple[Any, Any]]
+
+    def __call__(self, obs: Any) -> Any:
+        """Actions [..., A] of observations [..., O], arrays, each the first of an episode."""
+        rows = obs.reshape(-1, obs.shape[-1])
+        action, _ = self.step(rows, self.start(len(rows)))
+        return action.reshape(*obs.shape[:-1], -1)
+
+
+def to_policy(policy: Any) -> Policy:
+    """Anything that is driven as a `Policy`: one with its methods, or a function of observations,
+    which has no memory."""
+    if hasattr(policy, "step"):
+        return Policy(policy.start, policy.step)
+    return Policy(lambda count: (), lambda obs, memory: (policy(obs), memory))
+
+
+def forget(memory: Any, ended: Any) -> Any:
+    """A policy's memory, leaves [N, ...], that is 0 where an episode has ended, bool [N]."""
+    import jax
+    import jax.numpy as jnp
+
+    def clear(x: Any) -> Any:
+        return jnp.where(ended.reshape(-1, *(1,) * (x.ndim - 1)), 0.0, x)
+
+    return jax.tree.map(clear, memory)
 
 
 class SignedPermutation(NamedTuple):

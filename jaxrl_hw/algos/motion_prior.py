@@ -5,25 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import optax
 from jax import Array, lax
 
-from jaxrl_hw.algos.networks.mlp import MLP
+from jaxrl_hw.algos.networks import normalize
+from jaxrl_hw.algos.networks.policy_net import PolicyNet
 from jaxrl_hw.types import Motion
 
 SAMPLES, MINIBATCH, EPOCHS = 8192, 256, 6
 """192 steps of Adam: on stepping in place they explain 99 % of the actions' variance."""
 
 
-def clone_motion(policy: MLP, params: Any, motion: Motion, key: Array) -> Any:
-    """A network's fresh parameters, fitted to a motion by regression. Consumes key."""
+def clone_motion(policy: PolicyNet, params: Any, motion: Motion, key: Array) -> Any:
+    """A network's fresh parameters, fitted to a motion by regression, without a memory of earlier
+    steps. Consumes key."""
     samples = jax.vmap(motion)(jax.random.split(key, SAMPLES))
     parts = jax.tree.map(lambda x: x.reshape(-1, MINIBATCH, x.shape[-1]), samples)
     adam = optax.adam(optax.linear_schedule(3e-3, 0.0, EPOCHS * SAMPLES // MINIBATCH))
 
     def error(params: Any, seen: Array, action: Array) -> Array:
-        return ((jnp.asarray(policy.apply(params, seen)) - action) ** 2).mean()
+        stats = normalize.init(seen.shape[-1])  # it is normalized
+        did, _ = policy.step(params, stats, policy.start(len(seen)), seen)
+        return ((did - action) ** 2).mean()
 
     def step(carry: tuple[Any, Any], part: Any) -> tuple[tuple[Any, Any], None]:
         params, opt_state = carry

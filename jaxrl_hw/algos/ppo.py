@@ -8,7 +8,7 @@ and right are alike (Yu, Turk and Liu 2018, arXiv:1801.08093).
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,7 @@ from jax import Array, lax
 from jaxrl_hw.algos.motion_prior import clone_motion
 from jaxrl_hw.algos.networks import distributions, normalize
 from jaxrl_hw.algos.networks.mlp import MLP
+from jaxrl_hw.algos.networks.policy_net import make_policy_net
 from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.algos.optimizer import (
     adapt_rate,
@@ -27,8 +28,8 @@ from jaxrl_hw.algos.optimizer import (
     noise_bound,
     restarted,
 )
+from jaxrl_hw.algos.ppo_samples import Nets, ObsStats, Params, Samples, masked, samples_of, value_of
 from jaxrl_hw.algos.ppo_settings import ENTRY, PPOConfig
-from jaxrl_hw.algos.returns import gae
 from jaxrl_hw.errors import unknown
 from jaxrl_hw.types import (
     Algorithm,
@@ -44,36 +45,6 @@ from jaxrl_hw.types import (
 )
 
 
-class Params(NamedTuple):
-    """What the gradient moves."""
-
-    policy: Any
-    value: Any
-    log_std: Array  # [A]
-
-
-class ObsStats(NamedTuple):
-    policy: normalize.RunningStats
-    critic: normalize.RunningStats
-
-
-class Samples(NamedTuple):
-    """The batch as the update sees it: time and environments in one axis [B, ...]."""
-
-    obs: Observation
-    action: Array
-    log_prob: Array
-    mean: Array
-    value: Array
-    advantage: Array
-    target: Array
-
-
-class _Nets(NamedTuple):
-    policy: MLP
-    value: MLP
-
-
 def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "float32") -> Algorithm:
     """PPO for an environment's sizes; see `jaxrl_hw.types.Algorithm` for what is returned.
 
@@ -86,8 +57,14 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
         raise unknown("lr schedule", config.lr_schedule, ("adaptive", "fixed"))
     if config.symmetry not in ("loss", "augment", "none"):
         raise unknown("symmetry mode", config.symmetry, ("loss", "augment", "none"))
-    nets = _Nets(
-        MLP(net.policy, spec.action_size, net.activation, out_scale=0.01, dtype=precision),
+    nets = Nets(
+        make_policy_net(
+            net,
+            spec.obs_size,
+            spec.action_size,
+            None if spec.symmetry is None else spec.symmetry.policy,
+            precision,
+        ),
         MLP(net.value, 1, net.activation, dtype=precision),
     )
     optimizer = make_optimizer(config)
@@ -99,22 +76,29 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
         stats = ObsStats(normalize.init(spec.obs_size), normalize.init(spec.critic_size))
         return Learner(params, optimizer.init(params), stats)
 
-    def policy(learner: Learner, policy_obs: Array, phase_mask: PhaseMask | None = None) -> Array:
+    def policy(
+        learner: Learner, policy_obs: Array, phase_mask: PhaseMask | None = None, memory: Any = ()
+    ) -> tuple[Array, Any]:
         weights = averaged(learner.params.policy, learner.opt_state)
-        params = learner.params._replace(policy=weights)
-        return _mean(nets, params, learner.obs_stats, _masked(phase_mask, policy_obs))
+        obs = masked(phase_mask, policy_obs)
+        return nets.policy.step(weights, learner.obs_stats.policy, memory, obs)
 
     def act(
-        learner: Learner, obs: Observation, key: Array, phase_mask: PhaseMask | None = None
-    ) -> tuple[Array, dict[str, Array]]:
-        seen = _masked(phase_mask, obs.policy)
-        mean = _mean(nets, learner.params, learner.obs_stats, seen)
-        log_std = learner.params.log_std
-        action = distributions.sample(key, mean, log_std)
-        return action, {"log_prob": distributions.log_prob(action, mean, log_std), "mean": mean}
+        learner: Learner,
+        obs: Observation,
+        key: Array,
+        phase_mask: PhaseMask | None = None,
+        memory: Any = (),
+    ) -> tuple[Array, dict[str, Array], Any]:
+        params, stats = learner.params, learner.obs_stats.policy
+        seen = masked(phase_mask, obs.policy)
+        mean, memory = nets.policy.step(params.policy, stats, memory, seen)
+        action = distributions.sample(key, mean, params.log_std)
+        log_prob = distributions.log_prob(action, mean, params.log_std)
+        return action, {"log_prob": log_prob, "mean": mean}, memory
 
     def update(learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
-        samples = _samples(config, nets, learner, batch, spec.symmetry)
+        samples = samples_of(config, nets, learner, batch, spec.symmetry)
         clock = clock_of(config, batch)
         loss = _make_loss(config, nets, learner.obs_stats, spec.symmetry, learner.params.log_std)
         minimize = partial(optimizer.update, frozen=clock.is_warming)
@@ -132,27 +116,33 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
         return Learner(params, opt_state, stats), metrics
 
     clone = partial(_cloned, nets) if config.motion_prior else None
-    return Algorithm("ppo", needs, init, act, update, policy, config.critic_warmup_steps, clone)
+    return Algorithm(
+        "ppo",
+        needs,
+        init,
+        act,
+        update,
+        policy,
+        config.critic_warmup_steps,
+        clone,
+        nets.policy.start,
+    )
 
 
-def _fresh(nets: _Nets, init_std: float, spec: EnvSpec, key: Array) -> Params:
+def _fresh(nets: Nets, init_std: float, spec: EnvSpec, key: Array) -> Params:
     """Networks that know nothing yet. Consumes key but for its third part, which is clone's."""
     key_policy, key_value, _ = jax.random.split(key, 3)
-    policy = nets.policy.init(key_policy, jnp.zeros(spec.obs_size))
+    policy = nets.policy.init(key_policy)
     value = nets.value.init(key_value, jnp.zeros(spec.critic_size))
     return Params(policy, value, jnp.full(spec.action_size, jnp.log(init_std), jnp.float32))
 
 
-def _cloned(nets: _Nets, learner: Learner, motion: Motion, key: Array) -> Learner:
+def _cloned(nets: Nets, learner: Learner, motion: Motion, key: Array) -> Learner:
     """The learner with its policy fitted to a motion. Consumes what `_fresh` leaves of key."""
     _, _, key_motion = jax.random.split(key, 3)
     weights = clone_motion(nets.policy, learner.params.policy, motion, key_motion)
     params = learner.params._replace(policy=weights)
     return learner._replace(params=params, opt_state=restarted(learner.opt_state, weights))
-
-
-def _masked(phase_mask: PhaseMask | None, policy_obs: Array) -> Array:
-    return policy_obs if phase_mask is None else phase_mask(policy_obs)
 
 
 def _take_in(stats: ObsStats, obs: Observation) -> ObsStats:
@@ -161,67 +151,9 @@ def _take_in(stats: ObsStats, obs: Observation) -> ObsStats:
     )
 
 
-def _mean(nets: _Nets, params: Params, stats: ObsStats, policy_obs: Array) -> Array:
-    """[..., O] -> [..., A]."""
-    x = normalize.normalize(stats.policy, policy_obs)
-    return jnp.asarray(nets.policy.apply(params.policy, x))
-
-
-def _value(nets: _Nets, params: Params, stats: ObsStats, critic_obs: Array) -> Array:
-    """[..., C] -> [...]."""
-    x = normalize.normalize(stats.critic, critic_obs)
-    return jnp.asarray(nets.value.apply(params.value, x))[..., 0]
-
-
-def _samples(
-    config: PPOConfig, nets: _Nets, learner: Learner, batch: Batch, symmetry: Symmetry | None
-) -> Samples:
-    """Advantages and value targets, then one flat batch as the policy saw it, perhaps mirrored."""
-    value = _value(nets, learner.params, learner.obs_stats, batch.obs.critic)
-    next_value = _value(nets, learner.params, learner.obs_stats, batch.next_obs.critic)
-    advantage = gae(
-        batch.reward,
-        value,
-        next_value,
-        batch.terminated,
-        batch.truncated,
-        config.gamma,
-        config.gae_lambda,
-    )
-    target = advantage + value
-    advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-    samples = Samples(
-        batch.obs._replace(policy=_masked(batch.phase_mask, batch.obs.policy)),
-        batch.action,
-        batch.extras["log_prob"],
-        batch.extras["mean"],
-        value,
-        advantage,
-        target,
-    )
-    samples = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), samples)
-    if symmetry is not None and config.symmetry == "augment":
-        mirrored = _mirrored(nets, learner, samples, symmetry)
-        samples = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), samples, mirrored)
-    return samples
-
-
-def _mirrored(nets: _Nets, learner: Learner, samples: Samples, symmetry: Symmetry) -> Samples:
-    """What the robot's mirror image would have seen and done.
-
-    The probability of a mirrored action is that of the policy at the mirrored observation, so that
-    its ratio starts at 1 as well. With the original's probability, a policy that is not symmetric
-    yet would have its mirrored samples clipped away, and a large KL divergence.
-    """
-    obs, action = symmetry.observation(samples.obs), symmetry.action(samples.action)
-    mean = _mean(nets, learner.params, learner.obs_stats, obs.policy)
-    log_prob = distributions.log_prob(action, mean, learner.params.log_std)
-    return samples._replace(obs=obs, action=action, mean=mean, log_prob=log_prob)
-
-
 def _make_loss(
     config: PPOConfig,
-    nets: _Nets,
+    nets: Nets,
     stats: ObsStats,
     symmetry: Symmetry | None,
     log_std_before: Array,
@@ -230,13 +162,13 @@ def _make_loss(
     with, so that probability ratios start at exactly 1."""
 
     def loss(params: Params, samples: Samples) -> tuple[Array, Metrics]:
-        mean = _mean(nets, params, stats, samples.obs.policy)
+        mean = nets.policy.mean(params.policy, stats.policy, samples.seen)
         log_prob = distributions.log_prob(samples.action, mean, params.log_std)
         ratio = jnp.exp(log_prob - samples.log_prob)
         clipped = jnp.clip(ratio, 1.0 - config.clip, 1.0 + config.clip)
         policy_loss = -jnp.minimum(ratio * samples.advantage, clipped * samples.advantage).mean()
 
-        value = _value(nets, params, stats, samples.obs.critic)
+        value = value_of(nets, params, stats, samples.critic_obs)
         error = (value - samples.target) ** 2
         if config.value_clip > 0.0:
             change = jnp.clip(value - samples.value, -config.value_clip, config.value_clip)
@@ -256,9 +188,8 @@ def _make_loss(
         if symmetry is not None and config.symmetry == "loss":
             # the mirror image is a fixed target, which saves its backward pass; the factor of 2
             # below makes up for the gradient that it would have had
-            reflected = lax.stop_gradient(
-                _mean(nets, params, stats, symmetry.policy(samples.obs.policy))
-            )
+            seen = nets.policy.mirrored(samples.seen)
+            reflected = lax.stop_gradient(nets.policy.mean(params.policy, stats.policy, seen))
             metrics["loss/symmetry"] = ((mean - symmetry.action(reflected)) ** 2).mean()
             total += 2.0 * config.symmetry_coef * metrics["loss/symmetry"]
         return total, metrics
@@ -277,9 +208,11 @@ def _optimize(
     """All epochs of shuffled minibatches; returns the metrics of each minibatch, stacked.
 
     counts: epochs, and minibatches in each; mirrored samples make them larger, not more. Where the
-    samples do not divide evenly, each pass leaves a few of them out, never the same.
+    samples do not divide evenly, each pass leaves a few of them out, never the same. Sequences of
+    fewer environments than minibatches make one minibatch each.
     """
     size, (epochs, count) = samples.advantage.shape[0], counts
+    count = min(count, size)
     length = size // count
 
     def step(carry: tuple[Params, Any], index: Array) -> tuple[tuple[Params, Any], Metrics]:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from jaxrl_hw.algos.networks.settings import NetConfig, count_weights
+from jaxrl_hw.algos.networks.settings import NetConfig, count_weights, policy_size
 from jaxrl_hw.algos.registry import AlgorithmEntry
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.types import Needs, Sizes, setting
@@ -75,12 +75,14 @@ class PPOConfig:
 
 
 def _needs(ppo: PPOConfig, net: NetConfig, sizes: Sizes) -> Needs:
-    policy = count_weights(sizes.obs, net.policy, sizes.action)
-    weights = policy + count_weights(sizes.critic, net.value, 1)
-    averaged = policy if ppo.weight_averaging else 0
+    policy = policy_size(net, sizes.obs, sizes.action, sizes.has_symmetry)
+    weights = policy.weights + count_weights(sizes.critic, net.value, 1)
+    averaged = policy.weights if ppo.weight_averaging else 0
     # the mirror image goes through the policy network too
     passes = 1 if ppo.symmetry == "none" else 2
-    widths = passes * sum(net.policy) + sum(net.value)
+    widths = passes * policy.activations + sum(net.value)
+    # beside the batch's observations, the update's own where they are longer
+    longer = policy.sample - sizes.obs
     return Needs(
         unroll=ppo.unroll,
         epochs=ppo.epochs,
@@ -88,7 +90,8 @@ def _needs(ppo: PPOConfig, net: NetConfig, sizes: Sizes) -> Needs:
         network_bytes=4 * weights,
         optimizer_bytes=4 * (2 * weights + averaged),  # Adam's two moments
         normalizer_bytes=8 * (sizes.obs + sizes.critic),  # mean and variance
-        sample_bytes=4 * (2 * (sizes.obs + sizes.critic) + 3 * sizes.action + 8),
+        sample_bytes=4 * (2 * (sizes.obs + sizes.critic) + 3 * sizes.action + 8 + longer),
+        memory_bytes=4 * policy.memory,
         # activations and their gradients, 4 bytes each, twice
         update_bytes=16 * ppo.minibatch_size * widths,
         value_bytes=2 * 4 * sum(net.value),  # at the observation and at the next one

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from jaxrl_hw.loggers import formats
 from jaxrl_hw.loggers.terminal import can_redraw, make_console, make_table
 from jaxrl_hw.policies.portable import PortablePolicy
 from jaxrl_hw.policies.sources import config_of, name_of, open_policy
+from jaxrl_hw.types import Policy
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,10 +43,12 @@ def _export(args: Namespace) -> int:
 
     exported = export_policy(policy, reference, out)
     meta = policy.meta
+    kind, size = policy.memory
+    remembered = {"history": f", {size} observations", "gru": f", GRU of {size}"}.get(kind, "")
     title = (
         f"{meta['robot']}, iteration {meta['iteration']:,}: "
         f"{policy.obs_size} observations, {policy.action_size} actions, "
-        f"layers {'-'.join(map(str, policy.widths))} {policy.activation}"
+        f"layers {'-'.join(map(str, policy.widths))} {policy.activation}{remembered}"
     )
     table = make_table("file", ">size", f">largest difference on {COUNT}", "by", title=title)
     for file in exported.files:
@@ -71,17 +74,17 @@ def _parse(argv: Sequence[str]) -> Namespace:
 
 def _open(
     args: Namespace,
-) -> tuple[PortablePolicy, Callable[[Any], Any], Path, dict[str, Any]]:
+) -> tuple[PortablePolicy, Policy, Path, dict[str, Any]]:
     """The policy, its reference in JAX (float32), the folder to write into, and the settings that
     trained it, as they were saved."""
     if args.policy is not None:
         policy = open_policy(args.policy)
         check_robot(args, config_of(policy, args.policy))
         use_cpu()
-        from jaxrl_hw.policies.from_state import as_function
+        from jaxrl_hw.policies.from_state import as_policy
 
         out = Path(args.out or f"policy-{name_of(args.policy)}").expanduser()
-        return policy, as_function(policy), out, policy.meta["config"]
+        return policy, as_policy(policy), out, policy.meta["config"]
     run = open_run(args.run_dir, args.iteration)
     check_robot(args, run.config)
     from jaxrl_hw.policies.from_state import portable

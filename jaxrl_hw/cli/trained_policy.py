@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +29,7 @@ class OpenedPolicy:
     """A policy ready to be driven (a `TrainedPolicy`), and its name."""
 
     config: Config
-    policy: Callable[[Any], Any] = field(repr=False)
+    policy: Any = field(repr=False)
     iteration: int
     name: str
     """The run's folder, or the policy as the user named it."""

@@ -35,9 +35,7 @@ from jaxrl_hw.evaluation.worlds import (
     on_servos,
 )
 from jaxrl_hw.hardware import xla
-
-Policy = Callable[[Any], Any]
-"""Policy observations [N, O] -> actions [N, A]; `Run.policy`, or any function of arrays."""
+from jaxrl_hw.types import forget, to_policy
 
 
 @lru_cache(maxsize=1)
@@ -81,7 +79,7 @@ class Driver(NamedTuple):
 
 def drive(
     config: Config,
-    policy: Policy,
+    policy: Any,
     commands: Any,
     seconds: float,
     seed: int = 0,
@@ -91,7 +89,8 @@ def drive(
     """Let a policy follow commands.
 
     Args:
-      policy: observations [N, O] -> actions [N, A]; called once per control step, outside of jit.
+      policy: `Run.policy`, or any function of observations [N, O] to actions [N, A]; called once
+        per control step, outside of jit. A fall clears its memory.
       commands: [N, 3] held for the whole time, or [T, N, 3] by control step; m/s, m/s, rad/s in the
         base frame. A task without commands takes only their number.
       seconds: how long, where the commands are held.
@@ -110,9 +109,12 @@ def drive(
         steps = max(1, round(seconds / driver.control_dt))
         plan = np.broadcast_to(plan, (steps, *plan.shape))
     state, recorded = driver.reset(seed, plan[0], conditions), []
+    policy = to_policy(policy)
+    memory = policy.start(driver.num_envs)
     for command in plan:
-        action = policy(state.envs.obs.policy)
+        action, memory = policy.step(state.envs.obs.policy, memory)
         state, step = driver.step(state, action, command)
+        memory = forget(memory, np.asarray(step.fell))
         recorded.append(step)
     stacked = jax.tree.map(lambda *x: np.stack(x), *jax.device_get(recorded))
     return Trajectory(driver.task, driver.control_dt, driver.timestep, stacked)

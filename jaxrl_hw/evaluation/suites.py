@@ -9,7 +9,7 @@ import numpy as np
 from jaxrl_hw.config.resolve import robot_spec
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.evaluation.courses import Course, commands_of, settle_s
-from jaxrl_hw.evaluation.drive import Policy, drive
+from jaxrl_hw.evaluation.drive import drive
 from jaxrl_hw.evaluation.scoring import commands_for, means, walking_rows
 from jaxrl_hw.evaluation.trajectory import Trajectory
 from jaxrl_hw.evaluation.worlds import CALM, Conditions
@@ -31,9 +31,7 @@ class Case(NamedTuple):
     other: bool = False  # on the robot's other model
 
 
-def robust_cases(
-    legs: int, other: bool = False, delay_s: float = DELAY_S
-) -> tuple[Case, ...]:
+def robust_cases(legs: int, other: bool = False, delay_s: float = DELAY_S) -> tuple[Case, ...]:
     """The suite for a robot with this number of legs.
 
     other: whether there is another model of it.
@@ -65,7 +63,7 @@ def robust_cases(
 
 
 def drive_suite(
-    config: Config, policy: Policy, seconds: float = 10.0, seed: int = 0
+    config: Config, policy: Any, seconds: float = 10.0, seed: int = 0
 ) -> list[tuple[Case, Trajectory]]:
     """Drive a walking policy through every case; the arguments are those of `drive`."""
     robot = robot_spec(config)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -18,8 +17,8 @@ class TrainedPolicy(Protocol):
         """Of the run that trained it."""
 
     @property
-    def policy(self) -> Callable[[Any], Any]:
-        """Policy observations [N, O] -> actions [N, A], without exploration noise."""
+    def policy(self) -> Any:
+        """A `Policy`, or a function of observations [N, O] to actions [N, A]."""
 
     @property
     def iteration(self) -> int:

@@ -17,6 +17,7 @@ from jaxrl_hw.evaluation.schedule import make_schedule
 from jaxrl_hw.evaluation.scoring import Command
 from jaxrl_hw.evaluation.trajectory import TrainedPolicy
 from jaxrl_hw.evaluation.worlds import CALM
+from jaxrl_hw.types import forget, to_policy
 
 
 def view_run(
@@ -45,6 +46,8 @@ def view_run(
     model = robot.load(driver.timestep)
     data = mujoco.MjData(model)
     state, shown = driver.reset(seed, table[0], CALM), 0
+    policy = to_policy(run.policy)
+    memory = policy.start(1)
     with (launch or _launch)(model, data) as window:
         if robot.base:
             window.cam.type = mujoco.mjtCamera.mjCAMERA_TRACKING
@@ -53,8 +56,9 @@ def view_run(
         due = time.monotonic()
         while window.is_running():
             now = shown % len(table)
-            action = run.policy(state.envs.obs.policy)
+            action, memory = policy.step(state.envs.obs.policy, memory)
             state, step = driver.step(state, action, table[now])
+            memory = forget(memory, np.asarray(step.fell))
             with window.lock():
                 data.qpos[:] = np.asarray(step.qpos)[0]
                 data.time = shown * driver.control_dt

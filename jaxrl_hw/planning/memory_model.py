@@ -150,7 +150,8 @@ def checkpoint_bytes(config: Config, num_envs: int) -> int:
     """What one checkpoint is expected to take on disk: the learner and the environments."""
     needs, state = algorithm_needs(config), _state_bytes(config)
     learner = PACKED_WEIGHTS * (needs.network_bytes + needs.optimizer_bytes) + needs.replay_bytes
-    return round(CHECKPOINT_FILES + learner + PACKED_ENVS * num_envs * state)
+    each = PACKED_ENVS * (state + needs.memory_bytes)
+    return round(CHECKPOINT_FILES + learner + each * num_envs)
 
 
 def _of_compiling(config: Config) -> tuple[int, int]:
@@ -201,7 +202,7 @@ def estimate(config: Config, hardware: Hardware, needs: Needs) -> dict[str, Memo
         "optimizer": MemoryNeed(2 * needs.optimizer_bytes, 0),
         "normalizer": MemoryNeed(2 * needs.normalizer_bytes, 0),
         "replay": MemoryNeed(needs.replay_bytes, 0),
-        "environments": MemoryNeed(0, state),
+        "environments": MemoryNeed(0, state + needs.memory_bytes),
         "rollout": MemoryNeed(0, needs.unroll * needs.sample_bytes),
         "temporaries": _temporaries(needs, collecting),
         "physics": engine,

@@ -8,9 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from jaxrl_hw.checkpointing.files import write_bytes
 from jaxrl_hw.errors import RunError, UserError
@@ -38,13 +36,13 @@ class Exported(NamedTuple):
     """A sentence for each file that needs a package which is not installed."""
 
 
-def export_policy(policy: PortablePolicy, reference: verification.Act, out: Path) -> Exported:
+def export_policy(policy: PortablePolicy, reference: Any, out: Path) -> Exported:
     """Write policy.onnx, policy.npz, run_policy.py and, where torch is installed, policy.pt.
 
     Every file is written beside its place, run on `verification.COUNT` random observations, and put
     there only when all agree with the reference.
 
-    reference: the same policy by JAX, [N, O] -> [N, A].
+    reference: the same policy by JAX: a `Policy`, or a function [N, O] -> [N, A].
     out: folder, made where it is missing.
 
     Raises:
@@ -52,13 +50,14 @@ def export_policy(policy: PortablePolicy, reference: verification.Act, out: Path
       RunError: the disk fails, or a file disagrees with the reference; then nothing is replaced.
     """
     observations = verification.sample_observations(policy)
-    expected = np.asarray(reference(observations))
+    episodes = verification.episodes_of(policy, observations)
+    expected = verification.drive(reference, episodes)
     with _staging(out) as stage:
         left_out = _write(policy, stage, out)
         files, agree = [], True
         for path in sorted(stage.iterdir()):
             runner = verification.open_file(path)
-            off, within = verification.compare(runner, observations, expected)
+            off, within = verification.compare(runner, episodes, expected)
             files.append(ExportedFile(out / path.name, path.stat().st_size, off, runner.by))
             agree = agree and within
         if not agree:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,15 +10,16 @@ import numpy as np
 from jax import Array
 
 from jaxrl_hw.algos.networks import normalize
-from jaxrl_hw.algos.networks.mlp import MLP
 from jaxrl_hw.algos.networks.normalize import RunningStats
+from jaxrl_hw.algos.networks.policy_net import make_policy_net
+from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.algos.optimizer import averaged
 from jaxrl_hw.config.factory import load_task, task_stages
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.vector import params_at
 from jaxrl_hw.policies.metadata import describe
 from jaxrl_hw.policies.portable import PortablePolicy
-from jaxrl_hw.types import MILLION, PhaseMask, TrainState, no_phase_mask
+from jaxrl_hw.types import MILLION, PhaseMask, Policy, TrainState, no_phase_mask
 
 
 def portable(config: Config, state: TrainState) -> PortablePolicy:
@@ -29,7 +29,8 @@ def portable(config: Config, state: TrainState) -> PortablePolicy:
       UserError: unknown robot, or a model that its task cannot use.
     """
     stats: RunningStats = state.obs_stats.policy
-    layers = layers_of(averaged(state.params.policy, state.opt_state))
+    weights = averaged(state.params.policy, state.opt_state)
+    layers = layers_of(weights)
     millions, rest = (int(x) for x in np.asarray(state.env_steps))
     return PortablePolicy(
         phase_mask=PhaseMask(*map(_float32, _phase_mask(config, state, len(stats.mean)))),
@@ -40,6 +41,7 @@ def portable(config: Config, state: TrainState) -> PortablePolicy:
         kernels=tuple(_float32(layer["kernel"]) for layer in layers),
         biases=tuple(_float32(layer["bias"]) for layer in layers),
         log_std=_float32(state.params.log_std),
+        gru=_gru_of(weights),
         meta=describe(config, int(state.iteration), millions * MILLION + rest),
     )
 
@@ -54,19 +56,48 @@ def _phase_mask(config: Config, state: TrainState, obs_size: int) -> PhaseMask:
 
 
 def layers_of(params: Any) -> list[dict[str, Any]]:
-    """The dense layers in the parameters of an `MLP`, first to last."""
-    named = params["params"]
+    """The dense layers in the parameters of a `PolicyNet`, first to last."""
+    named = params.get("mlp", params)["params"]
     return [named[f"Dense_{i}"] for i in range(len(named))]
 
 
+_GATES = "rzn"
+"""flax's names of a GRU's gates: reset, update, new."""
+
+
+def _gru_of(params: Any) -> tuple[np.ndarray, ...]:
+    """The recurrent part of a `PolicyNet`'s parameters as `portable.GRU`; () without one."""
+    if "gru" not in params:
+        return ()
+    cell = params["gru"]["params"]
+    return (
+        _float32(np.concatenate([cell[f"i{gate}"]["kernel"] for gate in _GATES], axis=1)),
+        _float32(np.concatenate([cell[f"h{gate}"]["kernel"] for gate in _GATES], axis=1)),
+        _float32(np.concatenate([cell[f"i{gate}"]["bias"] for gate in _GATES])),
+        _float32(cell["hn"]["bias"]),
+    )
+
+
+def _gru_params(arrays: tuple[np.ndarray, ...]) -> Any:
+    inputs, states, biases, gate = arrays
+    split = [np.split(array, len(_GATES), axis=-1) for array in (inputs, states, biases)]
+    cell: dict[str, Any] = {}
+    for name, kernel_in, kernel_state, bias in zip(_GATES, *split, strict=True):
+        cell[f"i{name}"] = {"kernel": _array(kernel_in), "bias": _array(bias)}
+        cell[f"h{name}"] = {"kernel": _array(kernel_state)}
+    cell["hn"]["bias"] = _array(gate)
+    return {"params": cell}
+
+
 def params_of(policy: PortablePolicy) -> Any:
-    """The policy as the parameters of an `MLP`."""
+    """The policy as the parameters of a `PolicyNet`."""
     layers = zip(policy.kernels, policy.biases, strict=True)
     named = {
         f"Dense_{i}": {"kernel": _array(kernel), "bias": _array(bias)}
         for i, (kernel, bias) in enumerate(layers)
     }
-    return {"params": named}
+    params = {"params": named}
+    return {"gru": _gru_params(policy.gru), "mlp": params} if policy.gru else params
 
 
 def stats_of(policy: PortablePolicy) -> RunningStats:
@@ -75,12 +106,15 @@ def stats_of(policy: PortablePolicy) -> RunningStats:
     return RunningStats(_array(policy.seen), _array(policy.mean), _array(policy.scale) ** 2)
 
 
-def as_function(policy: PortablePolicy) -> Callable[[Any], Array]:
-    """The policy through the library's own networks: observations [..., O] -> actions [..., A]."""
-    net = MLP(policy.widths, policy.action_size, policy.activation)
+def as_policy(policy: PortablePolicy) -> Policy:
+    """The policy through the library's own networks."""
+    kind, size = policy.memory
+    forms: dict[str, Any] = {"policy": policy.widths, "activation": policy.activation}
+    settings = NetConfig(**forms, memory=kind, **({kind: size} if size else {}))  # type: ignore[arg-type]
+    net = make_policy_net(settings, policy.obs_size, policy.action_size, None, "float32")
     params, stats, mask = params_of(policy), stats_of(policy), policy.phase_mask
-    act = jax.jit(lambda obs: net.apply(params, normalize.normalize(stats, mask(obs))))
-    return lambda obs: jnp.asarray(act(jnp.asarray(obs, jnp.float32)))
+    act = jax.jit(lambda obs, memory: net.step(params, stats, memory, mask(obs)))
+    return Policy(net.start, lambda obs, memory: act(jnp.asarray(obs, jnp.float32), memory))
 
 
 def _float32(value: Any) -> np.ndarray:

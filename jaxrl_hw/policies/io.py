@@ -13,8 +13,8 @@ import numpy as np
 
 from jaxrl_hw.checkpointing.files import write_bytes
 from jaxrl_hw.errors import UserError, first_line, suggest
-from jaxrl_hw.policies.portable import FORMAT, PortablePolicy
-from jaxrl_hw.policies.run_policy import ACTIVATIONS
+from jaxrl_hw.policies.portable import FORMAT, GRU, PortablePolicy
+from jaxrl_hw.policies.run_policy import ACTIVATIONS, MEMORIES, memory_of
 from jaxrl_hw.types import PhaseMask, no_phase_mask
 
 _ARRAYS = ("motion", "clock", "mean", "scale", "clip", "seen", "log_std", "kernel0", "bias0")
@@ -56,14 +56,16 @@ def load_policy(path: Path) -> PortablePolicy:
     if meta["format"] == 2 and "calm" in arrays:
         arrays["motion"] = np.diagflat(arrays.pop("calm"))
     meta["format"] = FORMAT  # that of the arrays as they are now
+    meta.setdefault("memory", {"kind": "none"})
     kinds = ("kernel", "bias")
     layers = range(max(sum(name.startswith(kind) for name in arrays) for kind in kinds))
-    wanted = [*_ARRAYS, *(f"{kind}{i}" for i in layers for kind in kinds)]
+    gru = GRU if meta["memory"].get("kind") == "gru" else ()
+    wanted = [*_ARRAYS, *gru, *(f"{kind}{i}" for i in layers for kind in kinds)]
     missing = [name for name in dict.fromkeys(wanted) if name not in arrays]
     missing += [f"meta.{key}" for key, kind in _META.items() if not isinstance(meta.get(key), kind)]
     if missing:
         raise _foreign(path, f"it lacks {', '.join(missing[:4])}")
-    _check(arrays, len(layers), meta["activation"], path)
+    _check(arrays, len(layers), meta, path)
     return PortablePolicy(
         PhaseMask(arrays["motion"], arrays["clock"]),
         arrays["mean"],
@@ -73,6 +75,7 @@ def load_policy(path: Path) -> PortablePolicy:
         tuple(arrays[f"kernel{i}"] for i in layers),
         tuple(arrays[f"bias{i}"] for i in layers),
         arrays["log_std"],
+        tuple(arrays[name] for name in gru),
         meta,
     )
 
@@ -105,16 +108,24 @@ def _meta(arrays: dict[str, np.ndarray], path: Path) -> dict[str, Any]:
     return dict(meta)
 
 
-def _check(arrays: dict[str, np.ndarray], layers: int, activation: str, path: Path) -> None:
+def _check(arrays: dict[str, np.ndarray], layers: int, meta: dict[str, Any], path: Path) -> None:
     """Raises UserError for sizes that do not fit together, and for invalid numbers."""
-    if activation not in ACTIVATIONS:
-        raise _foreign(path, f'its activation is "{activation}"')
+    if meta["activation"] not in ACTIVATIONS:
+        raise _foreign(path, f'its activation is "{meta["activation"]}"')
+    kind, size = memory_of(meta)
+    if kind not in MEMORIES or (kind != "none" and size < 1):
+        raise _foreign(path, f"its memory is {meta['memory']}")
     if not all(np.issubdtype(array.dtype, np.floating) for array in arrays.values()):
         raise _foreign(path, "its arrays are not floating-point numbers")
-    sizes = [arrays["mean"].size, *(arrays[f"bias{i}"].size for i in range(layers))]
+    obs = arrays["mean"].size
+    inputs = {"none": obs, "history": size * obs, "gru": size + obs}[kind]
+    sizes = [inputs, *(arrays[f"bias{i}"].size for i in range(layers))]
     shapes: dict[str, tuple[int, ...]] = {"clip": (), "seen": (), "log_std": (sizes[-1],)}
-    shapes |= dict.fromkeys(("clock", "mean", "scale"), (sizes[0],))
-    shapes |= {"motion": (sizes[0], max((1, *arrays["motion"].shape[1:])))}
+    shapes |= dict.fromkeys(("clock", "mean", "scale"), (obs,))
+    shapes |= {"motion": (obs, max((1, *arrays["motion"].shape[1:])))}
+    if kind == "gru":
+        wide = 3 * size
+        shapes |= zip(GRU, ((obs, wide), (size, wide), (wide,), (size,)), strict=True)
     for i, (size_in, size_out) in enumerate(pairwise(sizes)):
         shapes |= {f"kernel{i}": (size_in, size_out), f"bias{i}": (size_out,)}
     for name, shape in shapes.items():

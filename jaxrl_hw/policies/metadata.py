@@ -9,6 +9,7 @@ import mujoco
 import numpy as np
 
 from jaxrl_hw import __version__
+from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.checkpointing.provenance import package_versions
 from jaxrl_hw.config import validation
 from jaxrl_hw.config.resolve import robot_spec, task_name
@@ -28,8 +29,10 @@ def portable_config(config: Config) -> Config:
 def describe(config: Config, iteration: int, env_steps: int) -> dict[str, Any]:
     """The description that a policy file carries, as JSON has it.
 
-    Always: format, robot, task, algo, activation, iteration, env_steps, joint_names (in the order
-    of the actions), action_scale, control_rate (Hz), versions, config. For the joystick task also
+    Always: format, robot, task, algo, activation, memory (its kind, and its size where it has one:
+    a history's observations, a recurrent state's width), iteration, env_steps, joint_names (in the
+    order of the actions), action_scale, control_rate (Hz), versions, config. For the joystick task
+    also
     default_pose (rad; a joint's target is default_pose + action_scale * action), kp (N m/rad), kd
     (N m s/rad), torque_limit (N m, null where there is none), gait_period (s), commands (the
     ranges in training: m/s, m/s, rad/s) and observation: its parts in order, each with size, unit
@@ -47,6 +50,7 @@ def describe(config: Config, iteration: int, env_steps: int) -> dict[str, Any]:
         "task": task,
         "algo": config.algo,
         "activation": config.net.activation,
+        "memory": _memory(config.net),
         "iteration": iteration,
         "env_steps": env_steps,
         "joint_names": joints,
@@ -58,6 +62,11 @@ def describe(config: Config, iteration: int, env_steps: int) -> dict[str, Any]:
     versions = package_versions() | {"jaxrl_hw": __version__}
     meta |= {"versions": versions, "config": validation.to_dict(portable_config(config))}
     return dict(jsonable(meta))
+
+
+def _memory(net: NetConfig) -> dict[str, Any]:
+    size = {"history": net.history, "gru": net.gru}.get(net.memory)
+    return {"kind": net.memory} | ({} if size is None else {"size": size})
 
 
 def _walking(config: Config, robot: RobotSpec, model: mujoco.MjModel) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,10 @@ ACTIVATIONS = {"elu": ("Elu",), "relu": ("Relu",), "silu": ("Sigmoid", "Mul"), "
 def to_onnx(policy: PortablePolicy) -> bytes:
     """The file's content: input `obs` [batch, O], output `action` [batch, A], both float32.
 
+    A memory is an input more and an output more, of one shape: `history` [batch, K - 1, O] and
+    `history_out`, or `state` [batch, H] and `state_out`. It starts from zeros, and goes from each
+    call to the next.
+
     Phase mask and normalization are inside. The description is in metadata_props: strings as they
     are, everything else as JSON.
 
@@ -31,11 +36,20 @@ def to_onnx(policy: PortablePolicy) -> bytes:
     limit = arrays.pop("clip")
     arrays |= {"low": -limit, "high": limit, "one": np.ones((), np.float32)}
     unused = ("seen", "log_std")
+    nodes, numbers = _nodes(policy, helper.make_node)
+    arrays |= numbers
+    values = partial(helper.make_tensor_value_info, elem_type=TensorProto.FLOAT)
+    inputs = [values("obs", shape=["batch", policy.obs_size])]
+    outputs = [values("action", shape=["batch", policy.action_size])]
+    for name in memory_inputs(policy):
+        shape = ["batch", *policy.start(1).shape[1:]]
+        inputs.append(values(name, shape=shape))
+        outputs.append(values(f"{name}_out", shape=shape))
     graph = helper.make_graph(
-        _nodes(policy, helper.make_node),
+        nodes,
         "policy",
-        [helper.make_tensor_value_info("obs", TensorProto.FLOAT, ["batch", policy.obs_size])],
-        [helper.make_tensor_value_info("action", TensorProto.FLOAT, ["batch", policy.action_size])],
+        inputs,
+        outputs,
         [numpy_helper.from_array(np.asarray(a), n) for n, a in arrays.items() if n not in unused],
     )
     model = helper.make_model(
@@ -51,8 +65,15 @@ def to_onnx(policy: PortablePolicy) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def _nodes(policy: PortablePolicy, node: Any) -> list[Any]:
-    """obs -> masked -> normalized -> layers -> action."""
+def memory_inputs(policy: PortablePolicy) -> tuple[str, ...]:
+    """Names of the inputs that carry its memory; each has an output NAME_out."""
+    return {"none": (), "history": ("history",), "gru": ("state",)}[policy.memory[0]]
+
+
+def _nodes(policy: PortablePolicy, node: Any) -> tuple[list[Any], dict[str, np.ndarray]]:
+    """obs -> masked -> remembered -> normalized -> layers -> action; and the integers they need."""
+    kind, size = policy.memory
+    seen = "window" if kind == "history" else "masked"
     nodes = [
         node("MatMul", ["obs", "motion"], ["motions"]),
         node("Abs", ["motions"], ["sizes"]),
@@ -62,10 +83,18 @@ def _nodes(policy: PortablePolicy, node: Any) -> list[Any]:
         node("Mul", ["standing", "clock"], ["hidden"]),
         node("Sub", ["one", "hidden"], ["visible"]),
         node("Mul", ["obs", "visible"], ["masked"]),
-        node("Sub", ["masked", "mean"], ["centred"]),
+        *(_to_history(node) if kind == "history" else []),
+        node("Sub", [seen, "mean"], ["centred"]),
         node("Div", ["centred", "scale"], ["scaled"]),
-        node("Clip", ["scaled", "low", "high"], ["x0"]),
+        node("Clip", ["scaled", "low", "high"], ["x0" if kind == "none" else "clipped"]),
     ]
+    integers: dict[str, list[int]] = {}
+    if kind == "history":
+        nodes.append(node("Reshape", ["clipped", "row"], ["x0"]))
+        integers = {"axis": [1], "second": [1], "end": [size], "row": [0, -1]}
+    if kind == "gru":
+        nodes += _through_gru(node)
+        integers = {"gates": [size] * 3}
     last = len(policy.kernels) - 1
     for i in range(last + 1):
         out = "action" if i == last else f"sum{i}"
@@ -75,4 +104,36 @@ def _nodes(policy: PortablePolicy, node: Any) -> list[Any]:
             after = f"x{i + 1}"
             nodes.append(node(first, [out], [f"gate{i}" if second else after]))
             nodes += [node(name, [out, f"gate{i}"], [after]) for name in second]
-    return nodes
+    return nodes, {name: np.array(value, np.int64) for name, value in integers.items()}
+
+
+def _to_history(node: Any) -> list[Any]:
+    """masked, history -> window, history_out."""
+    return [
+        node("Unsqueeze", ["masked", "axis"], ["newest"]),
+        node("Concat", ["history", "newest"], ["window"], axis=1),
+        node("Slice", ["window", "second", "end", "axis"], ["history_out"]),
+    ]
+
+
+def _through_gru(node: Any) -> list[Any]:
+    """clipped, state -> x0, state_out; as `run_policy.gru` does."""
+    return [
+        node("Gemm", ["clipped", "gru_in", "gru_bias"], ["gates_in"]),
+        node("MatMul", ["state", "gru_state"], ["gates_at"]),
+        node("Split", ["gates_in", "gates"], ["reset_in", "update_in", "new_in"], axis=-1),
+        node("Split", ["gates_at", "gates"], ["reset_at", "update_at", "new_at"], axis=-1),
+        node("Add", ["reset_in", "reset_at"], ["reset_sum"]),
+        node("Sigmoid", ["reset_sum"], ["reset"]),
+        node("Add", ["update_in", "update_at"], ["update_sum"]),
+        node("Sigmoid", ["update_sum"], ["update"]),
+        node("Add", ["new_at", "gru_gate"], ["new_biased"]),
+        node("Mul", ["reset", "new_biased"], ["new_kept"]),
+        node("Add", ["new_in", "new_kept"], ["new_sum"]),
+        node("Tanh", ["new_sum"], ["new"]),
+        node("Sub", ["one", "update"], ["forgotten"]),
+        node("Mul", ["forgotten", "new"], ["state_new"]),
+        node("Mul", ["update", "state"], ["state_kept"]),
+        node("Add", ["state_new", "state_kept"], ["state_out"]),
+        node("Concat", ["state_out", "clipped"], ["x0"], axis=-1),
+    ]

@@ -7,17 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from jaxrl_hw.policies.run_policy import forward
-from jaxrl_hw.types import PhaseMask
+from jaxrl_hw.policies import run_policy
+from jaxrl_hw.types import PhaseMask, to_policy
 
-FORMAT = 3
+FORMAT = 4
 """Version of the arrays and of the description, in the description. Format 1 has no phase mask;
-format 2 has `calm`, the diagonal of a square `motion`."""
+format 2 has `calm`, the diagonal of a square `motion`; format 3 knows no memory."""
+GRU = ("gru_in", "gru_state", "gru_bias", "gru_gate")
+"""Arrays of a recurrent policy: [O, 3 H], [H, 3 H], [3 H] and [H], gates in the order reset,
+update, new. Source: `run_policy.gru`."""
 
 
 @dataclass(frozen=True, eq=False)
 class PortablePolicy:
-    """Phase mask, normalization, dense layers: observations [..., O] to actions [..., A].
+    """Phase mask, memory, normalization, dense layers: observations to actions.
 
     The action is the mean, without exploration noise.
     """
@@ -30,6 +33,7 @@ class PortablePolicy:
     kernels: tuple[np.ndarray, ...] = field(repr=False)  # [in, out] each
     biases: tuple[np.ndarray, ...] = field(repr=False)  # [out] each
     log_std: np.ndarray = field(repr=False)  # [A], of the exploration noise in training
+    gru: tuple[np.ndarray, ...] = field(repr=False)  # arrays named `GRU`; () without them
     meta: dict[str, Any] = field(repr=False)
     """What the numbers mean, as JSON has it; see `metadata.describe`."""
 
@@ -37,6 +41,12 @@ class PortablePolicy:
     def activation(self) -> str:
         """Between the layers: elu, relu, silu or tanh."""
         return str(self.meta["activation"])
+
+    @property
+    def memory(self) -> tuple[str, int]:
+        """none, history or gru (`NetConfig.memory`), and its size: of a history the observations,
+        of a gru the width of its state."""
+        return run_policy.memory_of(self.meta)
 
     @property
     def obs_size(self) -> int:
@@ -58,9 +68,20 @@ class PortablePolicy:
             **{name: getattr(self, name) for name in ("mean", "scale", "clip", "seen", "log_std")},
             **{f"kernel{i}": kernel for i, kernel in enumerate(self.kernels)},
             **{f"bias{i}": bias for i, bias in enumerate(self.biases)},
+            **dict(zip(GRU, self.gru, strict=False)),
         }
         return {name: np.asarray(value, np.float32) for name, value in numbers.items()}
 
+    def start(self, count: int) -> np.ndarray:
+        """What it remembers at the start of `count` episodes; see `run_policy.start`."""
+        return run_policy.start(self.arrays(), self.meta, count)
+
+    def step(self, observation: Any, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Observations [N, O] and a memory [N, ...] -> actions [N, A] and the memory, float32, with
+        NumPy alone."""
+        rows = np.asarray(observation, np.float32)
+        return run_policy.step(self.arrays(), self.meta, rows, np.asarray(memory, np.float32))
+
     def __call__(self, observation: Any) -> np.ndarray:
-        """[..., O] -> [..., A], float32, with NumPy alone."""
-        return forward(self.arrays(), self.activation, observation)
+        """[..., O] -> [..., A]: of observations that are each the first of an episode."""
+        return np.asarray(to_policy(self)(np.asarray(observation, np.float32)))

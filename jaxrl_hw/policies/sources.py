@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.algos.registry import algorithm_entry
@@ -69,7 +69,9 @@ def origin_of(source: str) -> Origin:
                 f"{source} does not exist"
             )
         policy = open_policy(source)
-        forms = {"policy": policy.widths, "activation": policy.activation}
+        kind, size = policy.memory
+        forms: dict[str, Any] = {"policy": policy.widths, "activation": policy.activation}
+        forms |= {"memory": kind} | ({kind: size} if size else {})
         net = with_values(config_of(policy, source).net, forms)
         done = int(policy.meta["iteration"]), int(policy.meta["env_steps"])
         return Origin(net, *done)
@@ -80,6 +82,10 @@ def origin_of(source: str) -> Origin:
         raise UserError(f"--init-from {source} is no run to start from: it has no {lacks}")
     net = config_from(saved, str(run.config_json)).net
     return Origin(net, iteration, env_steps_at(run, saved, iteration))
+
+
+_FORM = ("policy", "value", "activation", "memory", "history", "gru")
+"""What a policy's own networks decide of a run that starts from it."""
 
 
 def like_origin(config: Config, source: str) -> Config:
@@ -96,7 +102,7 @@ def like_origin(config: Config, source: str) -> Config:
     if not source:
         return config
     origin, algorithm = origin_of(source), algorithm_entry(config.algo)
-    same = {f"net.{name}": getattr(origin.net, name) for name in ("policy", "value", "activation")}
+    same = {f"net.{name}": getattr(origin.net, name) for name in _FORM}
     begun = tuple(
         replace(stage, env_steps=stage.env_steps and max(1, stage.env_steps - origin.env_steps))
         for stage in config.curriculum

@@ -13,6 +13,7 @@ import numpy as np
 
 from jaxrl_hw.policies.io import load_policy
 from jaxrl_hw.policies.portable import PortablePolicy
+from jaxrl_hw.types import Policy, to_policy
 
 COUNT = 1000
 """Observations that every file is run on."""
@@ -20,14 +21,33 @@ TOLERANCE = 1e-5
 """Largest difference that rounding in float32 explains: absolute up to an action of 1, relative
 beyond."""
 
-Act = Callable[[np.ndarray], np.ndarray]
+ROBOTS = 50
+"""Of a policy with a memory: it goes through the observations as so many episodes side by side."""
+
+Run = Callable[[np.ndarray], np.ndarray]
 
 
 class Runner(NamedTuple):
     """A policy file as a function, and what runs it."""
 
-    act: Act  # [N, O] -> [N, A]
+    run: Run  # episodes [T, N, O] -> actions [T, N, A], from an empty memory
     by: str
+
+
+def episodes_of(policy: PortablePolicy, observations: np.ndarray) -> np.ndarray:
+    """The observations [count, O] as episodes [T, N, O]; of one step without a memory."""
+    robots = len(observations) if policy.memory[0] == "none" else ROBOTS
+    return observations.reshape(-1, robots, observations.shape[-1])
+
+
+def drive(policy: Any, episodes: np.ndarray) -> np.ndarray:
+    """The actions [T, N, A] of anything that is driven as a policy, over episodes [T, N, O]."""
+    policy, actions = to_policy(policy), []
+    memory = policy.start(episodes.shape[1])
+    for seen in episodes:
+        action, memory = policy.step(seen, memory)
+        actions.append(np.asarray(action))
+    return np.stack(actions)
 
 
 def sample_observations(policy: PortablePolicy, count: int = COUNT, seed: int = 0) -> np.ndarray:
@@ -46,10 +66,10 @@ def sample_observations(policy: PortablePolicy, count: int = COUNT, seed: int = 
     return np.asarray(observations, np.float32)
 
 
-def compare(runner: Runner, observations: np.ndarray, expected: np.ndarray) -> tuple[float, bool]:
-    """The largest difference from the expected actions [N, A], and whether all are within
+def compare(runner: Runner, episodes: np.ndarray, expected: np.ndarray) -> tuple[float, bool]:
+    """The largest difference from the expected actions [T, N, A], and whether all are within
     `TOLERANCE`. NaN, and actions of another shape, differ by infinity."""
-    got = np.asarray(runner.act(observations))
+    got = np.asarray(runner.run(episodes))
     if got.shape != expected.shape:
         return float("inf"), False
     off = np.nan_to_num(np.abs(got - expected), nan=np.inf)
@@ -62,12 +82,13 @@ def open_file(path: Path) -> Runner:
         return _onnx(path)
     if path.suffix == ".pt":
         return _torchscript(path)
-    if path.suffix == ".npz":
-        return Runner(load_policy(path), "NumPy")
-    return Runner(runpy.run_path(str(path))["Policy"](), "NumPy")
+    policy = load_policy(path) if path.suffix == ".npz" else runpy.run_path(str(path))["Policy"]()
+    return Runner(lambda episodes: drive(policy, episodes), "NumPy")
 
 
 def _onnx(path: Path) -> Runner:
+    import onnx
+
     try:
         import onnxruntime
     except ImportError:
@@ -78,7 +99,20 @@ def _onnx(path: Path) -> Runner:
     else:
         session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
         by = f"onnxruntime {metadata.version('onnxruntime')}"
-    return Runner(lambda obs: session.run(["action"], {"obs": obs})[0], by)
+    shapes = {
+        value.name: [entry.dim_value for entry in value.type.tensor_type.shape.dim[1:]]
+        for value in onnx.load(str(path)).graph.input[1:]
+    }
+
+    def start(count: int) -> dict[str, np.ndarray]:
+        return {name: np.zeros((count, *shape), np.float32) for name, shape in shapes.items()}
+
+    def step(obs: np.ndarray, memory: dict[str, np.ndarray]) -> tuple[np.ndarray, Any]:
+        outputs = ["action", *(f"{name}_out" for name in memory)]
+        action, *after = session.run(outputs, {"obs": obs, **memory})
+        return action, dict(zip(memory, after, strict=True))
+
+    return Runner(lambda episodes: drive(Policy(start, step), episodes), by)
 
 
 def _torchscript(path: Path) -> Runner:
@@ -87,5 +121,8 @@ def _torchscript(path: Path) -> Runner:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         net = torch.jit.load(str(path))
-    by = f"torch {torch.__version__}"
-    return Runner(lambda obs: np.asarray(net(torch.from_numpy(obs)).detach().numpy()), by)
+
+    def act(obs: np.ndarray) -> np.ndarray:
+        return np.asarray(net(torch.from_numpy(obs)).detach().numpy())
+
+    return Runner(lambda episodes: drive(act, episodes), f"torch {torch.__version__}")

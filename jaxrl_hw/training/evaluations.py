@@ -15,7 +15,6 @@ from jaxrl_hw.config.resolve import robot_spec, task_name
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.evaluation.drive import Policy
 from jaxrl_hw.evaluation.scoring import commands_for
 from jaxrl_hw.evaluation.short_test import compile_short_test, short_test
 from jaxrl_hw.hardware.memory import trim
@@ -23,7 +22,7 @@ from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.planning.disk_space import is_saved, last_saved
 from jaxrl_hw.planning.memory_model import EVALUATING
 from jaxrl_hw.training.train_step import total_steps
-from jaxrl_hw.types import Algorithm, Learner, TrainState
+from jaxrl_hw.types import Algorithm, Learner, Policy, TrainState
 
 _T = TypeVar("_T")
 
@@ -54,10 +53,11 @@ class Evaluations:
         self._config, self._console = config, console
         self._samples = env.num_envs * algorithm.unroll
 
-        def act(learner: Learner, env_steps: Array, obs: Array) -> Array:
-            return algorithm.policy(learner, obs, env.phase_mask(env.params_at(env_steps)))
+        def act(learner: Learner, env_steps: Array, obs: Array, memory: Any) -> tuple[Array, Any]:
+            mask = env.phase_mask(env.params_at(env_steps))
+            return algorithm.policy(learner, obs, mask, memory)
 
-        self._act = jax.jit(act)
+        self._act, self._start = jax.jit(act), algorithm.start
         self._enabled = task_name(config) == "joystick" and config.eval_every > 0
         self.resident_bytes = 0
         """What they keep of a CPU's memory; 0 before `compile`, or where none will be due."""
@@ -101,7 +101,12 @@ class Evaluations:
         """The policy as evaluation and export have it, on the CPU."""
         learner, env_steps = jax.device_put((state.learner, state.env_steps), _cpu())
         # NumPy: the driver would compile anew for an array that is bound to a device
-        return lambda obs: np.asarray(self._act(learner, env_steps, obs))
+        return Policy(
+            self._start,
+            lambda obs, memory: jax.tree.map(
+                np.asarray, self._act(learner, env_steps, obs, memory)
+            ),
+        )
 
     def _guarded(self, action: Callable[[], _T]) -> _T | None:
         """What an action on the CPU returns; None, and no more evaluations, where it cannot."""

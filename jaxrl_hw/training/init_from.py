@@ -58,26 +58,30 @@ def _opened(name: str) -> Source:
 
 def check_same_form(policy: PortablePolicy, state: TrainState, config: Config) -> None:
     """Raises UserError where a policy cannot replace a run's own; shows both."""
-    layers = layers_of(state.params.policy)
-    sizes = (layers[0]["kernel"].shape[0], *(layer["bias"].shape[0] for layer in layers))
+    net, layers = config.net, layers_of(state.params.policy)
+    sizes = (len(state.obs_stats.policy.mean), *(layer["bias"].shape[0] for layer in layers))
     size = (policy.obs_size, *policy.widths, policy.action_size)
-    if size == sizes and policy.activation == config.net.activation:
+    memory = (net.memory, {"history": net.history, "gru": net.gru}.get(net.memory, 0))
+    if (size, policy.activation, policy.memory) == (sizes, net.activation, memory):
         return
     robot = policy.meta["robot"]
-    hint = "leave out --net.policy and --net.activation to take the policy's own"
+    hint = "leave out --net.policy, --net.activation and --net.memory to take the policy's own"
     if (size[0], size[-1]) != (sizes[0], sizes[-1]):
         hint = f"use --robot {robot}, or another policy"
     raise UserError(
-        f"--init-from {config.init_from} has {_form(robot, size, policy.activation)}; "
-        f"this run has {_form(config.robot, sizes, config.net.activation)}; {hint}"
+        f"--init-from {config.init_from} has "
+        f"{_form(robot, size, policy.activation, policy.memory)}; "
+        f"this run has {_form(config.robot, sizes, net.activation, memory)}; {hint}"
     )
 
 
-def _form(robot: str, sizes: tuple[int, ...], activation: str) -> str:
+def _form(robot: str, sizes: tuple[int, ...], activation: str, memory: tuple[str, int]) -> str:
+    kind, size = memory
+    remembered = {"history": f" of the last {size} observations", "gru": f" with a GRU of {size}"}
     widths = "-".join(map(str, sizes[1:-1]))
     return (
         f"{sizes[0]} observations, {sizes[-1]} actions (robot {robot}) "
-        f"and a {widths} {activation} policy network"
+        f"and a {widths} {activation} policy network{remembered.get(kind, ' without a memory')}"
     )
 
 

@@ -133,7 +133,7 @@ class Phases:
             if state is None:
                 state = init_train_state(built.env, built.algorithm, config.seed, source)
             elif state.env_state is None or built.env is not env:
-                state = with_fresh_envs(state, built.env, config.seed)
+                state = with_fresh_envs(state, built.env, built.algorithm, config.seed)
         evaluations = Evaluations(built.plan.config, built.env, built.algorithm, context.console)
         evaluations.compile(state)
         context.memory.begin()

@@ -65,7 +65,7 @@ def restore_state(
         )
     else:
         return state
-    return with_fresh_envs(state, env, config.seed)
+    return with_fresh_envs(state, env, algorithm, config.seed)
 
 
 def _form(tree: Any) -> tuple[Any, ...]:

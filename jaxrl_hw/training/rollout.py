@@ -11,7 +11,7 @@ from jax import Array, lax
 from jaxrl_hw.envs.episode import Transition
 from jaxrl_hw.envs.tasks.api import TaskParams
 from jaxrl_hw.envs.vector import Env
-from jaxrl_hw.types import Algorithm, Batch, Learner, Metrics
+from jaxrl_hw.types import Algorithm, Batch, Learner, Metrics, forget
 
 
 class RolloutState(NamedTuple):
@@ -20,15 +20,20 @@ class RolloutState(NamedTuple):
     envs: Any  # [N, ...]
     episode_return: Array  # [] mean of the last iteration in which episodes ended; NaN before
     episode_length: Array  # [] control steps, likewise
+    memory: Any = ()  # [N, ...] what the policy remembers of each episode
 
 
-def init_rollout(env: Env, key: Array, task_params: TaskParams = None) -> RolloutState:
-    """Fresh environments. Consumes key.
+def init_rollout(
+    env: Env, algorithm: Algorithm, key: Array, task_params: TaskParams = None
+) -> RolloutState:
+    """Fresh environments, and a policy that remembers nothing of them. Consumes key.
 
     task_params: that they are reset with; None for those of the run's start.
     """
     nothing = jnp.full((), jnp.nan, jnp.float32)
-    return RolloutState(env.reset(key, task_params), nothing, nothing)
+    return RolloutState(
+        env.reset(key, task_params), nothing, nothing, algorithm.start(env.num_envs)
+    )
 
 
 def collect(
@@ -45,14 +50,16 @@ def collect(
     """
     phase_mask = env.phase_mask(task_params)
 
-    def step(envs: Any, key: Array) -> tuple[Any, Any]:
-        key_act, key_step = jax.random.split(key)
-        action, extras = algorithm.act(learner, envs.obs, key_act, phase_mask)
+    def step(carry: tuple[Any, Any], key: Array) -> tuple[tuple[Any, Any], Any]:
+        (envs, memory), (key_act, key_step) = carry, jax.random.split(key)
+        action, extras, memory = algorithm.act(learner, envs.obs, key_act, phase_mask, memory)
         after, moved = env.step(envs, action, key_step, task_params)
-        return after, (envs.obs, action, extras, moved)
+        memory = forget(memory, moved.terminated | moved.truncated)
+        return (after, memory), (envs.obs, action, extras, moved)
 
     keys = jax.random.split(key, algorithm.unroll)
-    envs, (obs, action, extras, moved) = lax.scan(step, state.envs, keys)
+    carry, (obs, action, extras, moved) = lax.scan(step, (state.envs, state.memory), keys)
+    envs, memory = carry
     batch = Batch(
         obs,
         action,
@@ -62,8 +69,9 @@ def collect(
         moved.truncated,
         extras,
         phase_mask,
+        state.memory,
     )
-    after = _episode_means(state._replace(envs=envs), moved)
+    after = _episode_means(state._replace(envs=envs, memory=memory), moved)
     return after, batch, _metrics(after, moved)
 
 

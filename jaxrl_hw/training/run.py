@@ -21,7 +21,7 @@ from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.loggers.jsonl import read_columns
 from jaxrl_hw.training.train_step import state_form
-from jaxrl_hw.types import Algorithm, TrainState
+from jaxrl_hw.types import Algorithm, Policy, TrainState
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,9 @@ class Run:
     metrics: dict[str, list[Any]] = field(repr=False)
     """metrics.jsonl as columns: one list per name, one entry per iteration."""
     state: TrainState = field(repr=False)
-    policy: Callable[[Any], jax.Array] = field(repr=False)
-    """Policy observations [..., O] -> actions [..., A], without exploration noise."""
+    policy: Policy = field(repr=False)
+    """policy(observations [..., O]) -> actions [..., A], without exploration noise. One with a
+    memory is driven by its `start` and `step`."""
     ended: str = ""
     """Why training stopped: "goal", "early stop", "time limit", a signal's name, or "callback"."""
 
@@ -51,12 +52,12 @@ def environments(config: Config) -> tuple[Env, Algorithm]:
     return env, make_algorithm(config, env)
 
 
-def make_policy(env: Env, algorithm: Algorithm, state: TrainState) -> Callable[[Any], jax.Array]:
-    """The deterministic policy of a state, as a jitted function of observations [..., O]."""
+def make_policy(env: Env, algorithm: Algorithm, state: TrainState) -> Policy:
+    """The deterministic policy of a state, jitted."""
     learner, phase_mask = state.learner, env.phase_mask(env.params_at(state.env_steps))
 
     act = jax.jit(partial(algorithm.policy, phase_mask=phase_mask))
-    return lambda obs: act(learner, obs)
+    return Policy(algorithm.start, lambda obs, memory: act(learner, obs, memory=memory))
 
 
 def saved_config(folder: str | Path) -> Config:

@@ -27,7 +27,7 @@ def init_train_state(
     else the task's motion (`warm_start`)."""
 
     def reset(key: Array) -> Any:
-        return _run_once(lambda key: init_rollout(env, key), key)
+        return _run_once(lambda key: init_rollout(env, algorithm, key), key)
 
     fresh = _first(jax.jit(algorithm.init), reset, seed)
     return warm_start(fresh, env, algorithm, _keys(seed)[1], source)
@@ -36,7 +36,7 @@ def init_train_state(
 def state_form(env: Env, algorithm: Algorithm) -> TrainState:
     """The shapes and dtypes of a train state, without making one."""
     form: TrainState = jax.eval_shape(
-        lambda: _first(algorithm.init, lambda key: init_rollout(env, key), 0)
+        lambda: _first(algorithm.init, lambda key: init_rollout(env, algorithm, key), 0)
     )
     return form
 
@@ -59,14 +59,14 @@ def _keys(seed: int) -> Array:
     return jax.random.split(make_key(seed), 3)
 
 
-def with_fresh_envs(state: TrainState, env: Env, seed: int) -> TrainState:
+def with_fresh_envs(state: TrainState, env: Env, algorithm: Algorithm, seed: int) -> TrainState:
     """The same learner, counters and key with fresh environments, perhaps of another number.
 
     seed: of the run; every iteration of it gets other environments.
     """
     key = jax.random.fold_in(make_key(seed), state.iteration)
     envs = _run_once(
-        lambda key, env_steps: init_rollout(env, key, env.params_at(env_steps)),
+        lambda key, env_steps: init_rollout(env, algorithm, key, env.params_at(env_steps)),
         key,
         state.env_steps,
     )

@@ -1,0 +1,203 @@
+"""The policy's network, with what it remembers of an episode.
+
+Three kinds (`NetConfig.memory`), each as the same functions:
+
+    none     a multilayer perceptron of one observation
+    history  a multilayer perceptron of the last K observations; zeros before an episode's start
+    gru      a gated recurrent unit (Cho et al. 2014, arXiv:1406.1078) beside the observation,
+             trained by backpropagation through the control steps of one iteration
+
+A fresh network ignores its memory: the weights that read it start at zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from jaxrl_hw.algos.networks import normalize
+from jaxrl_hw.algos.networks.mlp import MLP
+from jaxrl_hw.algos.networks.normalize import RunningStats
+from jaxrl_hw.algos.networks.settings import NetConfig
+from jaxrl_hw.types import SignedPermutation
+
+Inputs = Any
+"""What the policy acted on, as a pytree of samples: its first axis counts samples, or environments
+where `PolicyNet.whole`."""
+
+
+class PolicyNet(NamedTuple):
+    """A policy's network as functions of its parameters.
+
+    init(key) -> params
+    start(count) -> memory: zeros, leaves [count, ...]; () without one
+    step(params, stats, memory, obs [N, O]) -> (mean action [N, A], memory)
+    inputs(memory, obs [T, N, O], ended bool [T, N]) -> Inputs of T control steps, which began with
+        this memory; an episode's end clears it
+    mean(params, stats, inputs) -> mean actions: [B, A], or [N, T, A] where `whole`
+    mirrored(inputs) -> the inputs of the robot's mirror image
+    """
+
+    init: Callable[[Array], Any]
+    start: Callable[[int], Any]
+    step: Callable[[Any, RunningStats, Any, Array], tuple[Array, Any]]
+    inputs: Callable[[Any, Array, Array], Inputs]
+    mean: Callable[[Any, RunningStats, Inputs], Array]
+    mirrored: Callable[[Inputs], Inputs]
+    whole: bool = False
+    """Whether the control steps of an environment stay together in a sample."""
+
+
+def make_policy_net(
+    net: NetConfig, obs_size: int, action_size: int, mirror: SignedPermutation | None, dtype: str
+) -> PolicyNet:
+    """The network that the settings ask for.
+
+    Args:
+      net: settings.
+      obs_size, action_size: O and A.
+      mirror: of the policy's observation; None for a robot without a mirror image.
+      dtype: of the products, float32 or bfloat16.
+    """
+    mlp = MLP(net.policy, action_size, net.activation, out_scale=0.01, dtype=dtype)
+    if net.memory == "history":
+        return _with_history(mlp, net.history, obs_size, mirror)
+    if net.memory == "gru":
+        return _with_gru(mlp, nn.GRUCell(net.gru), obs_size, mirror)
+    return _without_memory(mlp, obs_size, mirror)
+
+
+def flat(x: Array) -> Array:
+    """[T, N, ...] -> [T * N, ...]."""
+    return x.reshape(-1, *x.shape[2:])
+
+
+def _reflect(mirror: SignedPermutation | None) -> Callable[[Array], Array]:
+    return (lambda x: x) if mirror is None else mirror.__call__
+
+
+def _without_memory(mlp: MLP, obs_size: int, mirror: SignedPermutation | None) -> PolicyNet:
+    def mean(params: Any, stats: RunningStats, obs: Array) -> Array:
+        return jnp.asarray(mlp.apply(params, normalize.normalize(stats, obs)))
+
+    return PolicyNet(
+        lambda key: mlp.init(key, jnp.zeros(obs_size)),
+        lambda count: (),
+        lambda params, stats, memory, obs: (mean(params, stats, obs), ()),
+        lambda memory, obs, ended: flat(obs),
+        mean,
+        _reflect(mirror),
+    )
+
+
+def _with_history(
+    mlp: MLP, length: int, obs_size: int, mirror: SignedPermutation | None
+) -> PolicyNet:
+    """Memory: the length - 1 observations before this one [N, K - 1, O], oldest first."""
+
+    def init(key: Array) -> Any:
+        params = mlp.init(key, jnp.zeros(length * obs_size))
+        return _ignoring_first(params, (length - 1) * obs_size)
+
+    def mean(params: Any, stats: RunningStats, window: Array) -> Array:
+        x = normalize.normalize(stats, window)
+        return jnp.asarray(mlp.apply(params, x.reshape(*x.shape[:-2], -1)))
+
+    def step(params: Any, stats: RunningStats, memory: Array, obs: Array) -> tuple[Array, Array]:
+        window = jnp.concatenate([memory, obs[:, None]], axis=1)
+        return mean(params, stats, window), window[:, 1:]
+
+    def inputs(memory: Array, obs: Array, ended: Array) -> Array:
+        def look(memory: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+            seen, over = now
+            window = jnp.concatenate([memory, seen[:, None]], axis=1)
+            return jnp.where(over[:, None, None], 0.0, window[:, 1:]), window
+
+        return flat(lax.scan(look, memory, (obs, ended))[1])
+
+    return PolicyNet(
+        init,
+        lambda count: jnp.zeros((count, length - 1, obs_size)),
+        step,
+        inputs,
+        mean,
+        _reflect(mirror),
+    )
+
+
+class Sequences(NamedTuple):
+    """What a recurrent policy acted on, by environment."""
+
+    obs: Array  # [N, T, O]
+    ended: Array  # [N, T] bool, whether the episode ended with the step
+    start: Array  # [N, H], the state at the beginning
+    mirrored: Array  # [N, H], the state of the mirror image at the beginning
+
+
+class Recurrent(NamedTuple):
+    """A recurrent policy's memory."""
+
+    state: Array  # [N, H]
+    mirrored: Array  # [N, H], of the mirror image, which the mirror loss needs; [N, 0] without one
+
+
+def _with_gru(
+    mlp: MLP, cell: nn.GRUCell, obs_size: int, mirror: SignedPermutation | None
+) -> PolicyNet:
+    width = cell.features
+
+    def init(key: Array) -> Any:
+        key_cell, key_mlp = jax.random.split(key)
+        head = mlp.init(key_mlp, jnp.zeros(width + obs_size))
+        gru = cell.init(key_cell, jnp.zeros(width), jnp.zeros(obs_size))
+        return {"gru": gru, "mlp": _ignoring_first(head, width)}
+
+    def one(params: Any, state: Array, x: Array) -> tuple[Array, Array]:
+        state, _ = cell.apply(params["gru"], state, x)
+        return jnp.asarray(mlp.apply(params["mlp"], jnp.concatenate([state, x], axis=-1))), state
+
+    def step(
+        params: Any, stats: RunningStats, memory: Recurrent, obs: Array
+    ) -> tuple[Array, Recurrent]:
+        mean, state = one(params, memory.state, normalize.normalize(stats, obs))
+        if mirror is None:
+            return mean, Recurrent(state, memory.mirrored)
+        seen = normalize.normalize(stats, mirror(obs))
+        mirrored, _ = cell.apply(params["gru"], memory.mirrored, seen)
+        return mean, Recurrent(state, mirrored)
+
+    def inputs(memory: Recurrent, obs: Array, ended: Array) -> Sequences:
+        return Sequences(jnp.swapaxes(obs, 0, 1), jnp.swapaxes(ended, 0, 1), *memory)
+
+    def mean(params: Any, stats: RunningStats, seen: Sequences) -> Array:
+        def forward(state: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+            x, over = now
+            action, state = one(params, state, x)
+            return jnp.where(over[:, None], 0.0, state), action
+
+        x = jnp.swapaxes(normalize.normalize(stats, seen.obs), 0, 1)
+        _, actions = lax.scan(forward, seen.start, (x, jnp.swapaxes(seen.ended, 0, 1)))
+        return jnp.swapaxes(actions, 0, 1)
+
+    def mirrored(seen: Sequences) -> Sequences:
+        return seen._replace(
+            obs=_reflect(mirror)(seen.obs), start=seen.mirrored, mirrored=seen.start
+        )
+
+    def start(count: int) -> Recurrent:
+        other = 0 if mirror is None else width
+        return Recurrent(jnp.zeros((count, width)), jnp.zeros((count, other)))
+
+    return PolicyNet(init, start, step, inputs, mean, mirrored, whole=True)
+
+
+def _ignoring_first(params: Any, count: int) -> Any:
+    """A perceptron's parameters with zero weights for its first `count` inputs."""
+    first = params["params"]["Dense_0"]
+    kernel = first["kernel"].at[:count].set(0.0)
+    return {"params": {**params["params"], "Dense_0": {**first, "kernel": kernel}}}
