@@ -19,8 +19,9 @@ from jaxrl_hw.planning.disk_space import Storage, storage
 from jaxrl_hw.planning.memory_model import Footprint, footprint
 from jaxrl_hw.planning.plan import Plan
 
-BOUNDS = {"cpu": (64, 4096), "gpu": (512, 4096), "tpu": (512, 4096)}
-"""Environments tried by `auto`, least and most, by platform."""
+BOUNDS = {"cpu": (64, 4096), "gpu": (512, 8192), "tpu": (512, 8192)}
+"""Environments tried by `auto`, least and most, by platform: benchmarks/learning_vs_envs.py
+has measured learning with up to the most."""
 
 
 def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:

@@ -38,7 +38,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Plan]
 def test_auto_values_are_settled_for_the_hardware(plan: Callable[..., Plan]) -> None:
     here, there = plan(CPU), plan(T4)
     assert (here.config.physics, here.config.num_envs) == ("native", 256)
-    assert (there.config.physics, there.config.num_envs) == ("mjx", 4096)
+    assert (there.config.physics, there.config.num_envs) == ("mjx", 8192)
     assert sum(here.memory.values()) == here.sizing.expected_bytes
     assert json.loads(json.dumps(here.to_dict()))["num_envs"] == 256
     rows = dict(here.rows())

@@ -1,12 +1,12 @@
 """G1 with legs only: its presets."""
 
-from jaxrl_hw.envs.robots.shared_presets import LEGGED
+from jaxrl_hw.envs.robots.shared_presets import LEGGED, REAL, WALKS
 
 _STAGES = (
-    # it walks by now
     {
-        "env_steps": 4_915_200,
+        "env_steps": WALKS,
         "settings": {
+            **REAL,
             "joystick.zero_command": 0.25,  # pushed, a standing robot falls first
             "joystick.recovery_speed": 0.4,
             "joystick.reward.yaw_rate": 2.0,
@@ -55,8 +55,6 @@ PRESETS = {
         "joystick.push_speed": 1.5,
         "joystick.swing_height": 0.085,
         "joystick.standing_phase": 0.25,  # at 1 it steps in place
-        "joystick.noise": 0.2,  # with more it cannot tell how fast its base moves
-        "joystick.torso_offset": 0.01,
         # after a push every action costs penalties: staying up has to be worth more
         "joystick.reward.velocity": 1.5,
         "joystick.reward.velocity_fine": 1.5,
