@@ -34,6 +34,7 @@ BEFORE = {
     "joystick.reward.landing": 0.0,
     "joystick.reward.self_contact": 0.0,
     "joystick.reward.walking_power": 0.0,
+    "net.memory": "none",
     "ppo.weight_averaging": 0.0,
     "ppo.critic_warmup_steps": 0,
     "timesteps": 0,

@@ -41,7 +41,7 @@ def test_a_policy_starts_with_the_motion_of_its_prior(guided: bool) -> None:
     if guided:
         learner = cloned(algorithm, learner, 0)
     seen, wanted = jax.vmap(swing)(jax.random.split(jax.random.key(1), 1000))
-    did = algorithm.policy(learner, seen)
+    did = algorithm.policy(learner, seen)[0]
     explained = 1.0 - float(((did - wanted) ** 2).mean() / wanted.var())
     assert (explained > 0.9) is guided
 
@@ -67,5 +67,5 @@ def test_a_walking_robot_has_a_prior_and_the_setting_turns_it_off() -> None:
         learner = init_train_state(env, algorithm, seed=0).learner
         # told to go forward, mid-swing of the right foot: its knee is to bend
         obs = standing.at[0, 6].set(1.0).at[0, -2:].set(jnp.array([0.8, 0.6]))
-        sizes[on] = float(jnp.abs(algorithm.policy(learner, obs)).max())
+        sizes[on] = float(jnp.abs(algorithm.policy(learner, obs)[0]).max())
     assert sizes[True] > 1.0 > 0.2 > sizes[False]

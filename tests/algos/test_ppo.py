@@ -60,7 +60,7 @@ def experience(algorithm: Algorithm, learner: Learner, seed: int = 0) -> Batch:
         return jnp.asarray(rng.standard_normal((T, N, *shape)), jnp.float32)
 
     obs, after = Observation(some(OBS), some(OBS)), Observation(some(OBS), some(OBS))
-    action, extras = algorithm.act(learner, obs, jax.random.key(seed))
+    action, extras, _ = algorithm.act(learner, obs, jax.random.key(seed))
     never = jnp.zeros((T, N), bool)
     return Batch(obs, action, some(), after, never.at[1, ::3].set(True), never, extras)
 
@@ -102,10 +102,10 @@ def test_the_first_action_noise_is_the_configured_one() -> None:
     algorithm = make()
     learner = algorithm.init(jax.random.key(0))
     obs = Observation(jnp.zeros((4000, OBS)), jnp.zeros((4000, OBS)))
-    action, extras = algorithm.act(learner, obs, jax.random.key(1))
+    action, extras, _ = algorithm.act(learner, obs, jax.random.key(1))
     # 5 standard errors of a standard deviation of 0.5 from 4,000 draws
     np.testing.assert_allclose(action.std(0), 0.5, atol=5 * 0.5 / np.sqrt(2 * 4000))
-    np.testing.assert_allclose(extras["mean"], algorithm.policy(learner, obs.policy))
+    np.testing.assert_allclose(extras["mean"], algorithm.policy(learner, obs.policy)[0])
     assert extras["log_prob"].shape == (4000,)
 
 
@@ -207,8 +207,8 @@ def test_observations_are_counted_once_per_update_and_after_it() -> None:
 def unevenness(algorithm: Algorithm, learner: Learner) -> float:
     """How far the policy of a mirrored observation is from the mirrored policy."""
     obs = jax.random.normal(jax.random.key(9), (200, OBS))
-    there = algorithm.policy(learner, SWAP(obs))
-    return float(jnp.sqrt(((there - TURN(algorithm.policy(learner, obs))) ** 2).mean()))
+    there = algorithm.policy(learner, SWAP(obs))[0]
+    return float(jnp.sqrt(((there - TURN(algorithm.policy(learner, obs)[0])) ** 2).mean()))
 
 
 @pytest.mark.slow
@@ -247,7 +247,7 @@ def test_with_augmentation_a_batch_teaches_what_its_mirror_image_teaches(mode: s
     learner = algorithm.init(jax.random.key(0))
     batch = experience(algorithm, learner)
     obs, action = MIRROR.observation(batch.obs), TURN(batch.action)
-    mean = algorithm.policy(learner, obs.policy)
+    mean = algorithm.policy(learner, obs.policy)[0]
     log_prob = distributions.log_prob(action, mean, learner.params.log_std)
     mirrored = batch._replace(
         obs=obs,

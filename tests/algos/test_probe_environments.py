@@ -126,7 +126,7 @@ def values(state: TrainState, *seen: float) -> np.ndarray:
 
 def means(state: TrainState, *seen: float) -> np.ndarray:
     """What the trained policy does at observations, without noise."""
-    return np.asarray(learner().policy(state.learner, jnp.asarray(seen)[:, None]))[:, 0]
+    return np.asarray(learner().policy(state.learner, jnp.asarray(seen)[:, None])[0])[:, 0]
 
 
 @pytest.mark.slow

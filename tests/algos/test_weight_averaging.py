@@ -73,7 +73,7 @@ def taught(part: float, updates: int = 3) -> tuple[Any, Any]:
         rng = np.random.default_rng(i)
         obs = [jnp.asarray(rng.standard_normal((T, N, OBS)), jnp.float32) for _ in range(2)]
         seen, came = (Observation(x, x) for x in obs)
-        action, extras = algorithm.act(learner, seen, jax.random.key(i))
+        action, extras, _ = algorithm.act(learner, seen, jax.random.key(i))
         reward, never = jnp.asarray(rng.standard_normal((T, N)), jnp.float32), jnp.zeros((T, N)) > 0
         batch = Batch(seen, action, reward, came, never, never, extras)
         learner, _ = update(learner, batch, jax.random.key(i))
@@ -86,8 +86,8 @@ def test_experience_is_collected_with_the_weights_as_they_are() -> None:
     both = {part: taught(part) for part in (0.0, 0.9)}
     acted, shown = {}, {}
     for part, (algorithm, learner) in both.items():
-        _, extras = algorithm.act(learner, Observation(obs, obs), jax.random.key(9))
-        acted[part], shown[part] = extras["mean"], algorithm.policy(learner, obs)
+        _, extras, _ = algorithm.act(learner, Observation(obs, obs), jax.random.key(9))
+        acted[part], shown[part] = extras["mean"], algorithm.policy(learner, obs)[0]
     np.testing.assert_array_equal(acted[0.9], acted[0.0])
     np.testing.assert_array_equal(shown[0.0], acted[0.0])
     assert float(jnp.abs(shown[0.9] - acted[0.9]).max()) > 1e-3

@@ -15,6 +15,7 @@ import pytest
 
 from jaxrl_hw import Run, fit, load_run, make_algorithm, make_env
 from jaxrl_hw.cli.flags import parse
+from jaxrl_hw.errors import UserError
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.policies.from_state import params_of, portable
 from jaxrl_hw.policies.io import save_policy
@@ -260,3 +261,20 @@ def test_a_source_that_cannot_be_used_is_one_line_and_nothing_is_written(
     line = one_line(capsys)
     assert all(word.format(**places) in line for word in named)
     assert not (tmp_path / "new" / "config.json").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", ["history", "gru"])
+def test_a_memory_comes_with_its_policy_and_is_refused_without(
+    memory: str, train_run, source, tmp_path, capsys
+):
+    net = replace(source.config.net, memory=memory, history=3, gru=8)
+    run = train_run("cartpole", tmp_path / "run", net=net)
+    flags = ["--init-from", str(run.folder), "--run-dir", str(tmp_path / "new")]
+    state, act, _ = started(*flags)
+    own = params_of(portable(run.config, run.state))
+    assert farthest(state.params.policy, own) == 0.0
+    assert jax.tree.leaves(act.start(2))
+    other = ["--init-from", str(source.folder), "--net.memory", memory]
+    with pytest.raises(UserError, match="memory"):
+        started(*other, "--run-dir", str(tmp_path / "other"))

@@ -166,8 +166,10 @@ def test_clocks_start_staggered_and_returns_at_zero(long: Env) -> None:
 def still(unroll: int) -> Algorithm:
     """Pushes the cart by a little, always."""
 
-    def act(learner: Learner, obs: Observation, key: jax.Array, phase_mask: Any) -> Any:
-        return jnp.full((N, 1), 0.3), {"mark": obs.policy[:, 0]}
+    def act(
+        learner: Learner, obs: Observation, key: jax.Array, phase_mask: Any, memory: Any
+    ) -> Any:
+        return jnp.full((N, 1), 0.3), {"mark": obs.policy[:, 0]}, memory
 
     return Algorithm("still", Needs(unroll, 1, 1), None, act, None, None)
 
@@ -182,7 +184,7 @@ def gather(env: Env, unroll: int) -> Any:
 
 @pytest.mark.slow
 def test_a_batch_is_time_first_and_each_step_follows_the_one_before(long: Env) -> None:
-    rollout = init_rollout(long, KEY)
+    rollout = init_rollout(long, still(1), KEY)
     rollout = rollout._replace(envs=start(long))
     after, batch, _ = gather(long, 6)(rollout, KEY)
     chex.assert_shape([batch.obs.policy, batch.next_obs.policy], (6, N, 5))
@@ -197,7 +199,7 @@ def test_a_batch_is_time_first_and_each_step_follows_the_one_before(long: Env) -
 
 @pytest.mark.slow
 def test_episode_means_are_those_of_the_episodes_that_ended(short: Env) -> None:
-    rollout = init_rollout(short, KEY)
+    rollout = init_rollout(short, still(1), KEY)
     assert np.isnan(rollout.episode_return)
     clocks = jnp.array([0, 1, 4, 3], jnp.int32)
     rollout = rollout._replace(envs=rollout.envs._replace(steps=clocks))
@@ -229,7 +231,7 @@ def test_episode_means_are_those_of_the_episodes_that_ended(short: Env) -> None:
 
 @pytest.mark.slow
 def test_means_are_not_a_number_before_the_first_end_and_kept_where_none_ended(long: Env) -> None:
-    rollout, step = init_rollout(long, KEY), gather(long, 6)
+    rollout, step = init_rollout(long, still(1), KEY), gather(long, 6)
 
     def clocks(state: Any, steps: int) -> Any:
         return state._replace(envs=state.envs._replace(steps=jnp.full(N, steps, jnp.int32)))
@@ -249,7 +251,7 @@ def test_means_are_not_a_number_before_the_first_end_and_kept_where_none_ended(l
 
 @pytest.mark.slow
 def test_reward_terms_are_reported_and_add_up(long: Env) -> None:
-    _, batch, metrics = gather(long, 6)(init_rollout(long, KEY), KEY)
+    _, batch, metrics = gather(long, 6)(init_rollout(long, still(1), KEY), KEY)
     terms = [v for k, v in metrics.items() if k.startswith("reward/") and k != "reward/total"]
     assert len(terms) >= 4
     assert float(sum(terms)) == pytest.approx(float(metrics["reward/total"]), abs=1e-6)
@@ -258,7 +260,7 @@ def test_reward_terms_are_reported_and_add_up(long: Env) -> None:
 
 @pytest.mark.slow
 def test_diverged_environments_are_counted_in_the_metrics(long: Env) -> None:
-    rollout = init_rollout(long, KEY)
+    rollout = init_rollout(long, still(1), KEY)
     qpos = rollout.envs.physics.qpos.at[1:3, 0].set(jnp.nan)
     envs = rollout.envs._replace(physics=rollout.envs.physics._replace(qpos=qpos))
     after, batch, metrics = gather(long, 6)(rollout._replace(envs=envs), KEY)

@@ -135,5 +135,5 @@ def test_a_policy_acts_on_masked_observations_and_its_batch_keeps_them_whole() -
     masked = batch.phase_mask(batch.obs.policy)
     np.testing.assert_allclose(np.linalg.norm(masked[..., -2:], axis=-1), SIZE, rtol=1e-5)
     acted = batch.extras["mean"]
-    np.testing.assert_array_equal(algorithm.policy(state.learner, masked), acted)
-    assert np.any(algorithm.policy(state.learner, batch.obs.policy) != acted)
+    np.testing.assert_array_equal(algorithm.policy(state.learner, masked)[0], acted)
+    assert np.any(algorithm.policy(state.learner, batch.obs.policy)[0] != acted)

@@ -23,7 +23,7 @@ from jaxrl_hw.errors import RunError
 from jaxrl_hw.evaluate import evaluate
 from jaxrl_hw.export import main
 from jaxrl_hw.policies import bundle, verification, zoo
-from jaxrl_hw.policies.from_state import as_function, portable
+from jaxrl_hw.policies.from_state import as_policy, portable
 from jaxrl_hw.policies.io import load_policy
 from jaxrl_hw.policies.onnx import to_onnx
 from jaxrl_hw.policies.torchscript import to_torchscript
@@ -99,7 +99,7 @@ def test_onnx_carries_the_description(trained, exported):
 def test_every_activation_survives_in_onnx(walker, activation):
     policy = replace(walker, meta=walker.meta | {"activation": activation})
     obs = sample_observations(policy, 200)
-    expected = as_function(policy)(obs)
+    expected = as_policy(policy)(obs)
     data = to_onnx(policy)
     (action,) = onnxruntime.InferenceSession(data).run(None, {"obs": obs})
     np.testing.assert_allclose(action, expected, atol=1e-5)
@@ -114,7 +114,7 @@ def test_every_activation_survives_in_torchscript(walker, activation, tmp_path):
     (tmp_path / "policy.pt").write_bytes(to_torchscript(policy))
     net = torch.jit.load(str(tmp_path / "policy.pt"))
     obs = sample_observations(policy, 200)
-    expected = np.asarray(as_function(policy)(obs))
+    expected = np.asarray(as_policy(policy)(obs))
     np.testing.assert_allclose(net(torch.from_numpy(obs)).detach().numpy(), expected, atol=1e-5)
     # as unitree_rl_gym's scripts call it
     one = torch.from_numpy(obs[0]).unsqueeze(0)
@@ -212,7 +212,7 @@ def test_a_missing_package_costs_its_file_and_one_line(
 
 def test_without_onnxruntime_onnx_s_own_evaluator_verifies(walker, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    exported = bundle.export_policy(walker, as_function(walker), tmp_path / "out")
+    exported = bundle.export_policy(walker, as_policy(walker), tmp_path / "out")
     (file,) = [file for file in exported.files if file.path.name == "policy.onnx"]
     assert "onnxruntime" not in file.by
     assert file.difference <= 1e-5
@@ -242,7 +242,9 @@ def test_a_file_that_differs_is_not_written(walker, tmp_path):
 )
 def test_no_number_and_another_shape_are_differences(wrong, walker):
     obs = sample_observations(walker)
-    off, within = verification.compare(verification.Runner(wrong, "test"), obs, walker(obs))
+    episodes = verification.episodes_of(walker, obs)
+    runner = verification.Runner(lambda seen: verification.drive(wrong, seen), "test")
+    off, within = verification.compare(runner, episodes, verification.drive(walker, episodes))
     assert off == float("inf")
     assert not within
 

@@ -15,7 +15,7 @@ from jaxrl_hw.algos.optimizer import averaged
 from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.envs.tasks.joystick import observations
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.policies.from_state import as_function, params_of, portable, stats_of
+from jaxrl_hw.policies.from_state import as_policy, params_of, portable, stats_of
 from jaxrl_hw.policies.io import load_policy, save_policy
 from jaxrl_hw.policies.portable import PortablePolicy
 from jaxrl_hw.policies.sources import config_of
@@ -43,7 +43,8 @@ def random_policy(activation="elu", sizes=(5, 16, 8, 2)) -> PortablePolicy:
         tuple(numbers(m, n) / np.float32(m) ** 0.5 for m, n in pairs),
         tuple(numbers(n) for _, n in pairs),
         numbers(sizes[-1]),
-        {"format": 3, "activation": activation, "versions": {}},
+        (),
+        {"format": 4, "activation": activation, "versions": {}},
     )
 
 
@@ -60,10 +61,10 @@ def test_numpy_alone_gives_the_actions_of_the_run(walking_run, trained):
 def test_numpy_and_jax_agree_for_every_activation(activation):
     policy = random_policy(activation)
     obs = sample_observations(policy)
-    np.testing.assert_allclose(policy(obs), as_function(policy)(obs), atol=1e-5)
+    np.testing.assert_allclose(policy(obs), as_policy(policy)(obs), atol=1e-5)
 
 
-@pytest.mark.parametrize("act", [lambda p: p, as_function], ids=["numpy", "jax"])
+@pytest.mark.parametrize("act", [lambda p: p, as_policy], ids=["numpy", "jax"])
 def test_the_phase_counts_only_where_the_robot_does_not_stand(act):
     policy = random_policy()
     obs = np.tile(sample_observations(policy)[:1], (6, 1))
@@ -261,7 +262,7 @@ def test_a_run_in_bfloat16_is_exported_in_float32(half_run):
     obs = sample_observations(policy)
     off = np.abs(policy(obs) - np.asarray(half_run.policy(obs))).max()
     assert 1e-6 < off < 0.05, "the run itself acts in bfloat16"
-    np.testing.assert_allclose(policy(obs), as_function(policy)(obs), atol=1e-5)
+    np.testing.assert_allclose(policy(obs), as_policy(policy)(obs), atol=1e-5)
 
 
 def changed(path, out, **changes):
@@ -307,7 +308,7 @@ def test_files_that_make_no_sense_are_refused(changes, offending, walker_npz, tm
 @pytest.mark.parametrize(
     ("changes", "offending"),
     [
-        ({"format": 4}, "format 4"),
+        ({"format": 5}, "format 5"),
         ({"format": 0}, "format 0"),
         ({"robot": None}, "meta.robot"),
         ({"versions": [1, 2]}, "meta.versions"),

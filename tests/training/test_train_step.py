@@ -206,7 +206,7 @@ def test_reset_environments_depend_on_seed_and_iteration_and_nothing_else_change
 ) -> None:
     def reset(seed: int, iteration: int) -> TrainState:
         state = small.fresh()._replace(iteration=jnp.int32(iteration), env_state=None)
-        return with_fresh_envs(state, small.env, seed)
+        return with_fresh_envs(state, small.env, small.algorithm, seed)
 
     states = [reset(*at) for at in ((0, 5), (5, 0), (0, 6))]
     poses = [state.env_state.envs.physics.qpos for state in states]
@@ -217,8 +217,9 @@ def test_reset_environments_depend_on_seed_and_iteration_and_nothing_else_change
 
 
 def test_reset_environments_do_not_run_the_learners_init(small: Trainer) -> None:
-    """The environments do not depend on an algorithm: none is asked for."""
-    fresh = with_fresh_envs(small.fresh()._replace(env_state=None), small.env, 0)
+    """They take what a policy remembers at an episode's start of the algorithm, no more."""
+    state, algorithm = small.fresh()._replace(env_state=None), small.algorithm._replace(init=None)
+    fresh = with_fresh_envs(state, small.env, algorithm, 0)
     form = jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), fresh)
     assert form == jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), small.first)
 

@@ -38,7 +38,9 @@ def test_a_crash_names_its_signal_or_exit_code() -> None:
 def test_a_hang_ends_with_its_time_limit_and_so_do_its_children(tmp_path: Path) -> None:
     note, ended = tmp_path / "pid", tmp_path / "ended"
     with pytest.raises(CallError, match=r"\b5 s\b"):
-        run_in_subprocess(os.system, f"sleep 300 & echo $! > {note}; wait; touch {ended}", timeout_s=5)
+        run_in_subprocess(
+            os.system, f"sleep 300 & echo $! > {note}; wait; touch {ended}", timeout_s=5
+        )
     assert not ended.exists()
     assert not _is_running(int(note.read_text()))
 
