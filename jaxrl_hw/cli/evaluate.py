@@ -31,7 +31,7 @@ _HEADS = {
     "velocity_error": "error m/s",
     "yaw_error": "yaw rad/s",
     "power": "power W",
-    "self_contacts": "touches",
+    "self_contacts": "touch",
     "drift": "drift m",
     "lift": "lift m",
 }
