@@ -18,7 +18,7 @@ from jax import Array, lax
 from jaxrl_hw.algos.motion_prior import clone_motion
 from jaxrl_hw.algos.networks import distributions, normalize
 from jaxrl_hw.algos.networks.mlp import MLP
-from jaxrl_hw.algos.networks.policy_net import make_policy_net
+from jaxrl_hw.algos.networks.policy_net import PolicyNet, make_policy_net
 from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.algos.optimizer import (
     adapt_rate,
@@ -53,20 +53,7 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
     Raises:
       UserError: unknown activation, schedule or symmetry mode.
     """
-    if config.lr_schedule not in ("adaptive", "fixed"):
-        raise unknown("lr schedule", config.lr_schedule, ("adaptive", "fixed"))
-    if config.symmetry not in ("loss", "augment", "none"):
-        raise unknown("symmetry mode", config.symmetry, ("loss", "augment", "none"))
-    nets = Nets(
-        make_policy_net(
-            net,
-            spec.obs_size,
-            spec.action_size,
-            None if spec.symmetry is None else spec.symmetry.policy,
-            precision,
-        ),
-        MLP(net.value, 1, net.activation, dtype=precision),
-    )
+    nets = _nets_of(config, net, spec, precision)
     optimizer = make_optimizer(config)
     sizes = Sizes(spec.obs_size, spec.critic_size, spec.action_size, spec.symmetry is not None)
     needs = ENTRY.needs(config, net, sizes)
@@ -75,27 +62,6 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
         params = _fresh(nets, net.init_std, spec, key)
         stats = ObsStats(normalize.init(spec.obs_size), normalize.init(spec.critic_size))
         return Learner(params, optimizer.init(params), stats)
-
-    def policy(
-        learner: Learner, policy_obs: Array, phase_mask: PhaseMask | None = None, memory: Any = ()
-    ) -> tuple[Array, Any]:
-        weights = averaged(learner.params.policy, learner.opt_state)
-        obs = masked(phase_mask, policy_obs)
-        return nets.policy.step(weights, learner.obs_stats.policy, memory, obs)
-
-    def act(
-        learner: Learner,
-        obs: Observation,
-        key: Array,
-        phase_mask: PhaseMask | None = None,
-        memory: Any = (),
-    ) -> tuple[Array, dict[str, Array], Any]:
-        params, stats = learner.params, learner.obs_stats.policy
-        seen = masked(phase_mask, obs.policy)
-        mean, memory = nets.policy.step(params.policy, stats, memory, seen)
-        action = distributions.sample(key, mean, params.log_std)
-        log_prob = distributions.log_prob(action, mean, params.log_std)
-        return action, {"log_prob": log_prob, "mean": mean}, memory
 
     def update(learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
         samples = samples_of(config, nets, learner, batch, spec.symmetry)
@@ -117,16 +83,56 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
 
     clone = partial(_cloned, nets) if config.motion_prior else None
     return Algorithm(
-        "ppo",
-        needs,
-        init,
-        act,
-        update,
-        policy,
-        config.critic_warmup_steps,
-        clone,
-        nets.policy.start,
+        name="ppo",
+        needs=needs,
+        init=init,
+        act=partial(_act, nets.policy),
+        update=update,
+        policy=partial(_policy, nets.policy),
+        critic_warmup=config.critic_warmup_steps,
+        clone=clone,
+        start=nets.policy.start,
     )
+
+
+def _nets_of(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str) -> Nets:
+    if config.lr_schedule not in ("adaptive", "fixed"):
+        raise unknown("lr schedule", config.lr_schedule, ("adaptive", "fixed"))
+    if config.symmetry not in ("loss", "augment", "none"):
+        raise unknown("symmetry mode", config.symmetry, ("loss", "augment", "none"))
+    mirror = None if spec.symmetry is None else spec.symmetry.policy
+    return Nets(
+        make_policy_net(net, spec.obs_size, spec.action_size, mirror, precision),
+        MLP(net.value, 1, net.activation, dtype=precision),
+    )
+
+
+def _act(
+    net: PolicyNet,
+    learner: Learner,
+    obs: Observation,
+    key: Array,
+    phase_mask: PhaseMask | None = None,
+    memory: Any = (),
+) -> tuple[Array, dict[str, Array], Any]:
+    """Exploring actions [N, A], what the update needs of them, and the memory. Consumes key."""
+    params, stats = learner.params, learner.obs_stats.policy
+    mean, memory = net.step(params.policy, stats, memory, masked(phase_mask, obs.policy))
+    action = distributions.sample(key, mean, params.log_std)
+    log_prob = distributions.log_prob(action, mean, params.log_std)
+    return action, {"log_prob": log_prob, "mean": mean}, memory
+
+
+def _policy(
+    net: PolicyNet,
+    learner: Learner,
+    policy_obs: Array,
+    phase_mask: PhaseMask | None = None,
+    memory: Any = (),
+) -> tuple[Array, Any]:
+    """Actions [..., A] without exploration, and the memory."""
+    weights = averaged(learner.params.policy, learner.opt_state)
+    return net.step(weights, learner.obs_stats.policy, memory, masked(phase_mask, policy_obs))
 
 
 def _fresh(nets: Nets, init_std: float, spec: EnvSpec, key: Array) -> Params:

@@ -224,6 +224,6 @@ def test_help_tells_choices_units_and_bounds(capsys: pytest.CaptureFixture[str])
         "Time limit of an episode (a truncation). [s, >= 0.1] (default: 20.0)",
         "[m/s] (default: -1.2 1.2)",
         "--ppo.motion-prior, --ppo.no-motion-prior",
-        "'4.9152M: joystick.zero-command=0.25",
+        "'4.9152M: joystick.noise=1.0",
     ):
         assert words in shown, words

@@ -8,8 +8,10 @@ import pytest
 
 from jaxrl_hw import preset_config, register_robot, robot_names
 from jaxrl_hw.config.presets import PRESETS
+from jaxrl_hw.config.resolve import stage_settings
 from jaxrl_hw.config.validation import check
 from jaxrl_hw.envs.robots import get_robot
+from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
 from jaxrl_hw.errors import UserError
 
 SHIPPED = ("cartpole", "g1", "g1_12dof", "go1")
@@ -51,9 +53,24 @@ def test_an_own_robot_gets_the_presets_of_its_kind() -> None:
         register_robot(replace(get_robot(source), name=name))
         mine, theirs = preset_config(name), preset_config(kin)
         assert mine.joystick.swing_fraction == theirs.joystick.swing_fraction
-        assert mine.joystick.dry_friction is False
+        assert mine.joystick.dry_friction is True
         assert (mine.net.policy, mine.timesteps) == ((256, 128), 11_000_000)
-        assert (mine.timestep, mine.curriculum) == (timestep, ())
+        assert (mine.timestep, mine.curriculum) == (timestep, theirs.curriculum)
+
+
+@pytest.mark.parametrize("robot", ["g1", "g1_12dof", "go1"])
+def test_a_robot_that_walks_is_trained_for_a_real_one(robot: str) -> None:
+    """It learns to walk undisturbed; then all that the settings' defaults bring is on."""
+    (_, first), (walks, real), *_ = stage_settings(preset_config(robot))
+    assert 3_000_000 < walks < 6_000_000
+    assert (first.noise, first.action_delay, first.kp) == (0.2, (0.0, 0.0), (1.0, 1.0))
+    usual = JoystickConfig()
+    for name in (
+        *("noise", "kp", "kd", "torque_limit", "joint_damping", "joint_friction", "joint_offset"),
+        *("imu_tilt", "gyro_bias", "action_delay", "observation_delay", "friction"),
+        *("torso_offset", "dry_friction"),
+    ):
+        assert getattr(real, name) == getattr(usual, name), name
 
 
 @pytest.mark.parametrize(
