@@ -74,9 +74,10 @@ MJX_SCRATCH = 500
 
 CHECKPOINT_FILES = 45_000
 """What a checkpoint's descriptions take on disk, whatever the run's size."""
-PACKED_WEIGHTS, PACKED_ENVS = 0.93, 0.72
-"""Bytes on disk per byte of the learner and of the environments: Orbax compresses with zstd, and
-trained weights hardly yield. Measured in trainings of cartpole and g1_12dof."""
+PACKED_WEIGHTS, PACKED_ENVS, PACKED_PARTS = 0.93, 0.72, 0.31
+"""Bytes on disk per byte of the learner, of the environments, and of what they have beside their
+task's `sizes` (gains, which are mostly zeros): Orbax compresses with zstd, and trained weights
+hardly yield. Measured in trainings of cartpole and g1_12dof, the last with g1_12dof and g1."""
 
 
 class Footprint(NamedTuple):
@@ -148,9 +149,9 @@ def _lines(
 
 def checkpoint_bytes(config: Config, num_envs: int) -> int:
     """What one checkpoint is expected to take on disk: the learner and the environments."""
-    needs, state = algorithm_needs(config), _state_bytes(config)
+    needs, (state, parts) = algorithm_needs(config), _state_bytes(config)
     learner = PACKED_WEIGHTS * (needs.network_bytes + needs.optimizer_bytes) + needs.replay_bytes
-    each = PACKED_ENVS * (state + needs.memory_bytes)
+    each = PACKED_ENVS * (state + needs.memory_bytes) + PACKED_PARTS * parts
     return round(CHECKPOINT_FILES + learner + each * num_envs)
 
 
@@ -174,11 +175,11 @@ def _evaluates(config: Config) -> bool:
     return goal >= config.save_every and steps >= config.eval_every
 
 
-def _state_bytes(config: Config) -> int:
-    """Bytes of one environment's state, as float32 numbers."""
+def _state_bytes(config: Config) -> tuple[int, int]:
+    """Bytes of one environment's state, as float32 numbers: by its task's `sizes`, and beside."""
     robot, task = robot_spec(config), task_name(config)
     stages = [settings for _, settings in stage_settings(config)]
-    return 4 * (task_sizes(task, robot)[2] + task_entry(task).more_numbers(stages, robot))
+    return 4 * task_sizes(task, robot)[2], 4 * task_entry(task).more_numbers(stages, robot)
 
 
 def estimate(config: Config, hardware: Hardware, needs: Needs) -> dict[str, MemoryNeed]:
@@ -187,7 +188,7 @@ def estimate(config: Config, hardware: Hardware, needs: Needs) -> dict[str, Memo
     config: whose engine is settled.
     needs: of its algorithm.
     """
-    state = _state_bytes(config)
+    state = sum(_state_bytes(config))
     dofs = len(robot_spec(config).action_scale) + 6
     if config.physics == "native":
         engine = MemoryNeed(POOL_PER_THREAD * (config.threads or hardware.cores), 4 * state)

@@ -122,9 +122,33 @@ def test_a_run_from_before_a_setting_goes_on_as_it_was(tmp_path: Path) -> None:
 def test_stages_by_iteration_are_the_same_curriculum(tmp_path: Path) -> None:
     """256 environments and 24 steps, as in the preset: 6,144 samples per iteration."""
     folder = as_saved(tmp_path, before_curricula(num_envs=256))
-    assert parse(["--robot", "g1_12dof", "--run-dir", str(folder)]).curriculum == (
-        preset_config("g1_12dof").curriculum
-    )
+    stages = parse(["--robot", "g1_12dof", "--run-dir", str(folder)]).curriculum
+    assert [stage.env_steps for stage in stages] == [800 * 6144, 1800 * 6144, 3000 * 6144]
+    later, last, finish = (dict(stage.settings) for stage in stages)
+    assert later == {
+        "joystick.zero_command": 0.25,
+        "joystick.recovery_speed": 0.4,
+        "joystick.reward.yaw_rate": 2.0,
+        "joystick.reward.walking_power": -0.01,
+        "joystick.reward.landing": -5.0,
+        "joystick.reward.fall": -5.0,
+    }
+    assert last == {
+        "joystick.zero_command": 0.45,
+        "joystick.recovery_speed": 0.45,
+        "joystick.standing_phase_speed": 0.45,
+        "joystick.reward.velocity_fine": 2.2,
+        "joystick.reward.walking_power": -0.03,
+        "joystick.reward.fall": -15.0,
+    }
+    assert finish == {
+        "joystick.recovery_speed": 0.35,
+        "joystick.standing_phase_speed": 0.35,
+        "joystick.push_interval_s": 2.5,
+        "joystick.reward.velocity_fine": 2.7,
+        "joystick.reward.walking_power": -0.018,
+        "joystick.reward.foot_height": 1.5,
+    }
 
 
 def test_iterations_are_those_of_the_run(tmp_path: Path) -> None:

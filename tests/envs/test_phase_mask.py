@@ -10,9 +10,9 @@ import mujoco
 import numpy as np
 import pytest
 
+from jaxrl_hw.config.curriculum import Stage
 from jaxrl_hw.config.factory import make_algorithm, make_env
 from jaxrl_hw.config.presets import preset_config
-from jaxrl_hw.config.resolve import stage_settings
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.physics.model import compile_model
 from jaxrl_hw.envs.robots import get_robot
@@ -99,11 +99,9 @@ def test_a_robot_whose_phase_is_never_scaled_has_no_mask() -> None:
 @pytest.mark.slow
 def test_a_runs_policy_and_its_file_have_the_mask_of_its_stage() -> None:
     """Fast feet bring the phase back from a stage on: in the run's policy and the exported."""
-    config = replace(preset_config("g1_12dof"), physics="native", num_envs=1)
-    turn = next(
-        at for at, settings in stage_settings(config) if settings.standing_phase_speed > 0.0
-    )
-    assert turn > 0
+    turn = 11_059_200
+    stage = Stage(turn, {"joystick.standing_phase_speed": 0.45})
+    config = replace(preset_config("g1_12dof"), physics="native", num_envs=1, curriculum=(stage,))
     env = make_env(config)
     algorithm = make_algorithm(replace(config, ppo=replace(config.ppo, motion_prior=False)), env)
     state = init_train_state(env, algorithm, seed=0)

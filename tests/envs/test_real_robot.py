@@ -259,8 +259,6 @@ def test_what_is_off_adds_no_field_no_state_and_no_late_ctrl() -> None:
     assert not {name for name in task.fields if name.startswith("actuator")}
     assert "dof_damping" not in task.fields
     assert physics.fields == task.fields
-    for robot in ("g1", "g1_12dof", "go1"):  # nor do the presets, until their recipe is measured
-        assert task.fields == make_task(preset_config(robot))[0].fields
 
 
 def test_a_part_is_there_where_any_stage_of_a_run_needs_it() -> None:
