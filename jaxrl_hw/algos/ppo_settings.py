@@ -75,14 +75,12 @@ class PPOConfig:
 
 
 def _needs(ppo: PPOConfig, net: NetConfig, sizes: Sizes) -> Needs:
-    policy = policy_size(net, sizes.obs, sizes.action, sizes.has_symmetry)
+    mirrors = sizes.has_symmetry and ppo.symmetry != "none"
+    policy = policy_size(net, sizes.obs, sizes.action, mirrors)
     weights = policy.weights + count_weights(sizes.critic, net.value, 1)
     averaged = policy.weights if ppo.weight_averaging else 0
     # the mirror image goes through the policy network too
-    passes = 1 if ppo.symmetry == "none" else 2
-    widths = passes * policy.activations + sum(net.value)
-    # beside the batch's observations, the update's own where they are longer
-    longer = policy.sample - sizes.obs
+    widths = (1 + mirrors) * policy.activations + sum(net.value)
     return Needs(
         unroll=ppo.unroll,
         epochs=ppo.epochs,
@@ -90,7 +88,7 @@ def _needs(ppo: PPOConfig, net: NetConfig, sizes: Sizes) -> Needs:
         network_bytes=4 * weights,
         optimizer_bytes=4 * (2 * weights + averaged),  # Adam's two moments
         normalizer_bytes=8 * (sizes.obs + sizes.critic),  # mean and variance
-        sample_bytes=4 * (2 * (sizes.obs + sizes.critic) + 3 * sizes.action + 8 + longer),
+        sample_bytes=4 * (2 * (sizes.obs + sizes.critic) + 3 * sizes.action + 8 + policy.sample),
         memory_bytes=4 * policy.memory,
         # activations and their gradients, 4 bytes each, twice
         update_bytes=16 * ppo.minibatch_size * widths,

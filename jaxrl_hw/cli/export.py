@@ -72,9 +72,7 @@ def _parse(argv: Sequence[str]) -> Namespace:
     return args
 
 
-def _open(
-    args: Namespace,
-) -> tuple[PortablePolicy, Policy, Path, dict[str, Any]]:
+def _open(args: Namespace) -> tuple[PortablePolicy, Policy, Path, dict[str, Any]]:
     """The policy, its reference in JAX (float32), the folder to write into, and the settings that
     trained it, as they were saved."""
     if args.policy is not None:

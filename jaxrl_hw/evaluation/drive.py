@@ -114,7 +114,7 @@ def drive(
     for command in plan:
         action, memory = policy.step(state.envs.obs.policy, memory)
         state, step = driver.step(state, action, command)
-        memory = forget(memory, np.asarray(step.fell))
+        memory = forget(memory, step.fell)
         recorded.append(step)
     stacked = jax.tree.map(lambda *x: np.stack(x), *jax.device_get(recorded))
     return Trajectory(driver.task, driver.control_dt, driver.timestep, stacked)

@@ -58,7 +58,7 @@ def view_run(
             now = shown % len(table)
             action, memory = policy.step(state.envs.obs.policy, memory)
             state, step = driver.step(state, action, table[now])
-            memory = forget(memory, np.asarray(step.fell))
+            memory = forget(memory, step.fell)
             with window.lock():
                 data.qpos[:] = np.asarray(step.qpos)[0]
                 data.time = shown * driver.control_dt

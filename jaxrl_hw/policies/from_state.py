@@ -108,10 +108,9 @@ def stats_of(policy: PortablePolicy) -> RunningStats:
 
 def as_policy(policy: PortablePolicy) -> Policy:
     """The policy through the library's own networks."""
-    kind, size = policy.memory
-    forms: dict[str, Any] = {"policy": policy.widths, "activation": policy.activation}
-    settings = NetConfig(**forms, memory=kind, **({kind: size} if size else {}))  # type: ignore[arg-type]
-    net = make_policy_net(settings, policy.obs_size, policy.action_size, None, "float32")
+    net = make_policy_net(
+        NetConfig(**policy.form), policy.obs_size, policy.action_size, None, "float32"
+    )
     params, stats, mask = params_of(policy), stats_of(policy), policy.phase_mask
     act = jax.jit(lambda obs, memory: net.step(params, stats, memory, mask(obs)))
     return Policy(net.start, lambda obs, memory: act(jnp.asarray(obs, jnp.float32), memory))

@@ -65,8 +65,7 @@ def describe(config: Config, iteration: int, env_steps: int) -> dict[str, Any]:
 
 
 def _memory(net: NetConfig) -> dict[str, Any]:
-    size = {"history": net.history, "gru": net.gru}.get(net.memory)
-    return {"kind": net.memory} | ({} if size is None else {"size": size})
+    return {"kind": net.memory} | ({"size": net.memory_size} if net.memory_size else {})
 
 
 def _walking(config: Config, robot: RobotSpec, model: mujoco.MjModel) -> dict[str, Any]:

@@ -19,9 +19,9 @@ ACTIVATIONS = {"elu": ("Elu",), "relu": ("Relu",), "silu": ("Sigmoid", "Mul"), "
 def to_onnx(policy: PortablePolicy) -> bytes:
     """The file's content: input `obs` [batch, O], output `action` [batch, A], both float32.
 
-    A memory is an input more and an output more, of one shape: `history` [batch, K - 1, O] and
-    `history_out`, or `state` [batch, H] and `state_out`. It starts from zeros, and goes from each
-    call to the next.
+    A memory is one more input and one more output of the same shape: `history` [batch, K - 1, O]
+    and `history_out`, or `state` [batch, H] and `state_out`. It starts from zeros, and goes from
+    each call to the next.
 
     Phase mask and normalization are inside. The description is in metadata_props: strings as they
     are, everything else as JSON.

@@ -49,6 +49,13 @@ class PortablePolicy:
         return run_policy.memory_of(self.meta)
 
     @property
+    def form(self) -> dict[str, Any]:
+        """The settings of `NetConfig` that the policy itself tells."""
+        kind, size = self.memory
+        sized = {kind: size} if size else {}
+        return {"policy": self.widths, "activation": self.activation, "memory": kind, **sized}
+
+    @property
     def obs_size(self) -> int:
         return len(self.mean)
 

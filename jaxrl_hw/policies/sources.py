@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.algos.registry import algorithm_entry
@@ -69,10 +69,7 @@ def origin_of(source: str) -> Origin:
                 f"{source} does not exist"
             )
         policy = open_policy(source)
-        kind, size = policy.memory
-        forms: dict[str, Any] = {"policy": policy.widths, "activation": policy.activation}
-        forms |= {"memory": kind} | ({kind: size} if size else {})
-        net = with_values(config_of(policy, source).net, forms)
+        net = with_values(config_of(policy, source).net, policy.form)
         done = int(policy.meta["iteration"]), int(policy.meta["env_steps"])
         return Origin(net, *done)
     run = RunDir(Path(source).expanduser())

@@ -61,7 +61,7 @@ def check_same_form(policy: PortablePolicy, state: TrainState, config: Config) -
     net, layers = config.net, layers_of(state.params.policy)
     sizes = (len(state.obs_stats.policy.mean), *(layer["bias"].shape[0] for layer in layers))
     size = (policy.obs_size, *policy.widths, policy.action_size)
-    memory = (net.memory, {"history": net.history, "gru": net.gru}.get(net.memory, 0))
+    memory = (net.memory, net.memory_size)
     if (size, policy.activation, policy.memory) == (sizes, net.activation, memory):
         return
     robot = policy.meta["robot"]

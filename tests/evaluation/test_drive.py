@@ -129,6 +129,12 @@ def test_there_must_be_as_many_worlds_as_robots(walking_run):
         drive(walking_run.config, still, COMMANDS, 0.1, conditions=[CALM, CALM])
 
 
+@pytest.mark.parametrize("late", [{"delay_s": 0.03}, {"observation_delay_s": 0.03}])
+def test_a_delay_of_more_than_a_control_step_is_refused_in_milliseconds(walking_run, late):
+    with pytest.raises(UserError, match=r"20 ms.* 30 ms"):
+        drive(walking_run.config, still, COMMANDS[:1], 0.1, conditions=[Conditions(**late)])
+
+
 def test_cartpole_is_started_at_random(cartpole_run):
     trajectory = drive(cartpole_run.config, cartpole_run.policy, np.zeros((16, 3)), seconds=0.2)
     assert trajectory.qpos.shape == (10, 16, 2)

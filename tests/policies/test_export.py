@@ -24,7 +24,7 @@ from jaxrl_hw.evaluate import evaluate
 from jaxrl_hw.export import main
 from jaxrl_hw.policies import bundle, verification, zoo
 from jaxrl_hw.policies.from_state import as_policy, portable
-from jaxrl_hw.policies.io import load_policy
+from jaxrl_hw.policies.io import load_policy, save_policy
 from jaxrl_hw.policies.onnx import to_onnx
 from jaxrl_hw.policies.torchscript import to_torchscript
 from jaxrl_hw.policies.verification import sample_observations
@@ -160,6 +160,21 @@ def test_a_zoo_policy_can_be_exported(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
+def test_an_export_tells_where_the_policy_s_legs_passed_through_each_other(tmp_path, capsys):
+    policy = load_policy(zoo.folder_of("g1") / "policy.npz")
+    file = tmp_path / "old.npz"
+    for trained_with, is_told in ((policy.meta["config"], False), (without_contacts(policy), True)):
+        save_policy(replace(policy, meta={**policy.meta, "config": trained_with}), file)
+        assert main(["--policy", str(file), "--out", str(tmp_path / "out")]) == 0
+        assert ("note: " in capsys.readouterr().err) == is_told
+
+
+def without_contacts(policy):
+    config = json.loads(json.dumps(policy.meta["config"]))
+    del config["joystick"]["reward"]["self_contact"]
+    return config
+
+
 def test_cartpole_is_exported_as_well(cartpole_run, tmp_path):
     assert main(["--run-dir", str(cartpole_run.folder), "--out", str(tmp_path)]) == 0
     policy = load_policy(tmp_path / "policy.npz")

@@ -24,7 +24,7 @@ from jaxrl_hw.algos.networks import normalize
 from jaxrl_hw.algos.networks.mlp import MLP
 from jaxrl_hw.algos.networks.normalize import RunningStats
 from jaxrl_hw.algos.networks.settings import NetConfig
-from jaxrl_hw.types import SignedPermutation
+from jaxrl_hw.types import SignedPermutation, forget
 
 Inputs = Any
 """What the policy acted on, as a pytree of samples: its first axis counts samples, or environments
@@ -61,7 +61,7 @@ def make_policy_net(
     Args:
       net: settings.
       obs_size, action_size: O and A.
-      mirror: of the policy's observation; None for a robot without a mirror image.
+      mirror: of the policy's observation; None where no mirror image is asked for.
       dtype: of the products, float32 or bfloat16.
     """
     mlp = MLP(net.policy, action_size, net.activation, out_scale=0.01, dtype=dtype)
@@ -108,15 +108,18 @@ def _with_history(
         x = normalize.normalize(stats, window)
         return jnp.asarray(mlp.apply(params, x.reshape(*x.shape[:-2], -1)))
 
-    def step(params: Any, stats: RunningStats, memory: Array, obs: Array) -> tuple[Array, Array]:
+    def seen(memory: Array, obs: Array) -> tuple[Array, Array]:
         window = jnp.concatenate([memory, obs[:, None]], axis=1)
-        return mean(params, stats, window), window[:, 1:]
+        return window[:, 1:], window
+
+    def step(params: Any, stats: RunningStats, memory: Array, obs: Array) -> tuple[Array, Array]:
+        memory, window = seen(memory, obs)
+        return mean(params, stats, window), memory
 
     def inputs(memory: Array, obs: Array, ended: Array) -> Array:
         def look(memory: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
-            seen, over = now
-            window = jnp.concatenate([memory, seen[:, None]], axis=1)
-            return jnp.where(over[:, None, None], 0.0, window[:, 1:]), window
+            memory, window = seen(memory, now[0])
+            return forget(memory, now[1]), window
 
         return flat(lax.scan(look, memory, (obs, ended))[1])
 
@@ -143,7 +146,7 @@ class Recurrent(NamedTuple):
     """A recurrent policy's memory."""
 
     state: Array  # [N, H]
-    mirrored: Array  # [N, H], of the mirror image, which the mirror loss needs; [N, 0] without one
+    mirrored: Array  # [N, H], of the mirror image, for the update; [N, 0] without one
 
 
 def _with_gru(
@@ -178,7 +181,7 @@ def _with_gru(
         def forward(state: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
             x, over = now
             action, state = one(params, state, x)
-            return jnp.where(over[:, None], 0.0, state), action
+            return forget(state, over), action
 
         x = jnp.swapaxes(normalize.normalize(stats, seen.obs), 0, 1)
         _, actions = lax.scan(forward, seen.start, (x, jnp.swapaxes(seen.ended, 0, 1)))

@@ -29,13 +29,18 @@ class NetConfig:
     init_std: float = setting(0.8, at_least=1e-3)
     """Standard deviation of the Gaussian policy at the start, in units of action."""
 
+    @property
+    def memory_size(self) -> int:
+        """Observations or width of what the policy remembers; 0 without a memory."""
+        return {"none": 0, "history": self.history, "gru": self.gru}[self.memory]
+
 
 class PolicySize(NamedTuple):
     """Numbers that a policy network takes."""
 
     weights: int
     memory: int  # of one environment
-    sample: int  # of what it acts on, in one sample of the update
+    sample: int  # of one sample of the update, beside its observation
     activations: int  # of one sample
 
 
@@ -47,9 +52,9 @@ def policy_size(net: NetConfig, obs: int, action: int, mirrored: bool) -> Policy
       obs, action: O and A.
       mirrored: whether the mirror image has a memory of its own.
     """
-    inputs, weights, memory, sample, activations = obs, 0, 0, obs, sum(net.policy)
+    inputs, weights, memory, sample, activations = obs, 0, 0, 0, sum(net.policy)
     if net.memory == "history":
-        inputs = sample = net.history * obs
+        inputs = sample = net.history * obs  # windows are laid out beside the observations
         memory = inputs - obs
     if net.memory == "gru":
         inputs = net.gru + obs
