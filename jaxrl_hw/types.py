@@ -32,8 +32,8 @@ fitted to before it learns (behaviour cloning)."""
 class Observation(NamedTuple):
     """What the two networks see of one moment.
 
-    The policy's part can be measured on a robot; the critic's part adds what only a simulator
-    knows and is never exported.
+    The policy's part can be measured on a robot. The critic's part begins with the same entries,
+    exact, adds what only a simulator knows, and is never exported.
     """
 
     policy: Array  # [..., O]
@@ -120,6 +120,11 @@ class EnvSpec(NamedTuple):
     critic_size: int  # C
     action_size: int  # A
     symmetry: Symmetry | None = None
+
+    @property
+    def unseen(self) -> int:
+        """Entries, the last ones, that the critic sees and the policy does not."""
+        return max(self.critic_size - self.obs_size, 0)
 
 
 class Algorithm(NamedTuple):

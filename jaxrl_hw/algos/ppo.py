@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array, lax
 
+from jaxrl_hw.algos.estimation import estimation_loss, fresh_head
 from jaxrl_hw.algos.motion_prior import clone_motion
 from jaxrl_hw.algos.networks import distributions, normalize
 from jaxrl_hw.algos.networks.mlp import MLP
@@ -60,6 +61,8 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
 
     def init(key: Array) -> Learner:
         params = _fresh(nets, net.init_std, spec, key)
+        if config.estimation_coef and spec.unseen:
+            params = params._replace(estimator=fresh_head(net.policy[-1], spec))
         stats = ObsStats(normalize.init(spec.obs_size), normalize.init(spec.critic_size))
         return Learner(params, optimizer.init(params), stats)
 
@@ -169,7 +172,7 @@ def _make_loss(
     with, so that probability ratios start at exactly 1."""
 
     def loss(params: Params, samples: Samples) -> tuple[Array, Metrics]:
-        mean = nets.policy.mean(params.policy, stats.policy, samples.seen)
+        mean, hidden = nets.policy.forward(params.policy, stats.policy, samples.seen)
         log_prob = distributions.log_prob(samples.action, mean, params.log_std)
         ratio = jnp.exp(log_prob - samples.log_prob)
         clipped = jnp.clip(ratio, 1.0 - config.clip, 1.0 + config.clip)
@@ -192,12 +195,18 @@ def _make_loss(
             ).mean(),
             "clip_fraction": (jnp.abs(ratio - 1.0) > config.clip).mean(),
         }
+        if params.estimator:
+            metrics["loss/estimation"] = estimation_loss(
+                params.estimator, hidden, stats.critic, samples.critic_obs
+            )
+            total += config.estimation_coef * metrics["loss/estimation"]
         if symmetry is not None and config.symmetry == "loss":
             # the mirror image is a fixed target, which saves its backward pass; the factor of 2
             # below makes up for the gradient that it would have had
             seen = nets.policy.mirrored(samples.seen)
-            reflected = lax.stop_gradient(nets.policy.mean(params.policy, stats.policy, seen))
-            metrics["loss/symmetry"] = ((mean - symmetry.action(reflected)) ** 2).mean()
+            reflected, _ = nets.policy.forward(params.policy, stats.policy, seen)
+            fixed = symmetry.action(lax.stop_gradient(reflected))
+            metrics["loss/symmetry"] = ((mean - fixed) ** 2).mean()
             total += 2.0 * config.symmetry_coef * metrics["loss/symmetry"]
         return total, metrics
 

@@ -23,6 +23,7 @@ class Params(NamedTuple):
     policy: Any
     value: Any
     log_std: Array  # [A]
+    estimator: Any = ()  # an `estimation.Head`; () without one
 
 
 class ObsStats(NamedTuple):
@@ -107,7 +108,7 @@ def _mirrored(nets: Nets, learner: Learner, samples: Samples, symmetry: Symmetry
     yet would have its mirrored samples clipped away, and a large KL divergence.
     """
     params, seen = learner.params, nets.policy.mirrored(samples.seen)
-    mean = nets.policy.mean(params.policy, learner.obs_stats.policy, seen)
+    mean, _ = nets.policy.forward(params.policy, learner.obs_stats.policy, seen)
     action = symmetry.action(samples.action)
     return samples._replace(
         seen=seen,

@@ -67,6 +67,9 @@ class PPOConfig:
     """loss (mirror loss on the policy mean), augment (mirrored copies of the batch) or none."""
     symmetry_coef: float = setting(1.0, at_least=0.0)
     """Weight of the mirror loss."""
+    estimation_coef: float = setting(0.0, at_least=0.0)
+    """Weight of the estimation loss: the policy network also learns to tell what only the critic
+    sees, such as the base's velocity. 0, or a critic that sees no more: none."""
 
     def check(self) -> None:
         """Raises UserError where settings contradict each other."""
@@ -78,6 +81,8 @@ def _needs(ppo: PPOConfig, net: NetConfig, sizes: Sizes) -> Needs:
     mirrors = sizes.has_symmetry and ppo.symmetry != "none"
     policy = policy_size(net, sizes.obs, sizes.action, mirrors)
     weights = policy.weights + count_weights(sizes.critic, net.value, 1)
+    if ppo.estimation_coef:
+        weights += (net.policy[-1] + 1) * max(sizes.critic - sizes.obs, 0)
     averaged = policy.weights if ppo.weight_averaging else 0
     # the mirror image goes through the policy network too
     widths = (1 + mirrors) * policy.activations + sum(net.value)

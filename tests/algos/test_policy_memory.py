@@ -122,6 +122,31 @@ def test_the_update_sees_what_the_policy_acted_on(memory: str) -> None:
     assert float(metrics["kl"]) > 1e-7, "what it remembered counts"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", ["none", *KINDS])
+def test_the_policy_network_learns_to_tell_what_only_the_critic_sees(memory: str) -> None:
+    """The step within the episode: where nothing is shown, only a memory knows it."""
+    algorithm = learner(memory, estimation_coef=1.0, learning_rate=1e-2)
+    state = trained(algorithm, 40)
+    _, batch, _ = collect(recall(), algorithm, state.learner, state.env_state, state.key)
+    _, metrics = jax.jit(algorithm.update)(state.learner, batch, state.key)
+    error = float(metrics["loss/estimation"])
+    # in variances of the step: a third of the time it is known, else it is 1 or 2
+    blind = (2 / 3) * (1 / 4) / (2 / 3)
+    assert error > 0.8 * blind if memory == "none" else error < 0.3 * blind
+
+
+def test_estimation_is_off_where_the_critic_sees_no_more_or_it_has_no_weight() -> None:
+    on = {"estimation_coef": 1.0}
+    for settings, critic, is_on in ((on, 2, True), (on, 1, False), ({}, 2, False)):
+        net = NetConfig((16,), (16,))
+        made = ppo.make(PPOConfig(**settings), net, EnvSpec(1, critic, 1))
+        fresh = made.init(jax.random.key(0))
+        assert bool(jax.tree.leaves(fresh.params.estimator)) == is_on
+        weights = sum(x.size for x in jax.tree.leaves(fresh.params)) - 1  # the noise's
+        assert made.needs.network_bytes == 4 * weights
+
+
 @pytest.mark.parametrize("memory", KINDS)
 def test_a_new_episode_remembers_nothing(memory: str) -> None:
     algorithm, env = learner(memory, unroll=1), recall()

@@ -49,9 +49,13 @@ class MLP(nn.Module):
     out_scale: float = 1.0
     dtype: str = "float32"
 
-    @nn.compact
     def __call__(self, x: Array) -> Array:
         """[..., in] -> [..., out], float32."""
+        return self.with_hidden(x)[0]
+
+    @nn.compact
+    def with_hidden(self, x: Array) -> tuple[Array, Array]:
+        """[..., in] -> [..., out], and the last hidden layer's outputs [..., width], float32."""
         if self.activation not in ACTIVATIONS:
             raise unknown("activation", self.activation, ACTIVATIONS)
         dtype = jnp.dtype(self.dtype)
@@ -60,4 +64,5 @@ class MLP(nn.Module):
         for width in self.widths:
             x = ACTIVATIONS[self.activation](nn.Dense(width, kernel_init=hidden, dtype=dtype)(x))
         last = nn.initializers.orthogonal(self.out_scale)
-        return nn.Dense(self.out, kernel_init=last, dtype=dtype)(x).astype(jnp.float32)
+        out = nn.Dense(self.out, kernel_init=last, dtype=dtype)(x)
+        return out.astype(jnp.float32), x.astype(jnp.float32)

@@ -39,7 +39,8 @@ class PolicyNet(NamedTuple):
     step(params, stats, memory, obs [N, O]) -> (mean action [N, A], memory)
     inputs(memory, obs [T, N, O], ended bool [T, N]) -> Inputs of T control steps, which began with
         this memory; an episode's end clears it
-    mean(params, stats, inputs) -> mean actions: [B, A], or [N, T, A] where `whole`
+    forward(params, stats, inputs) -> mean actions and the outputs of the last hidden layer: [B, A]
+        and [B, F], or [N, T, A] and [N, T, F] where `whole`
     mirrored(inputs) -> the inputs of the robot's mirror image
     """
 
@@ -47,7 +48,7 @@ class PolicyNet(NamedTuple):
     start: Callable[[int], Any]
     step: Callable[[Any, RunningStats, Any, Array], tuple[Array, Any]]
     inputs: Callable[[Any, Array, Array], Inputs]
-    mean: Callable[[Any, RunningStats, Inputs], Array]
+    forward: Callable[[Any, RunningStats, Inputs], tuple[Array, Array]]
     mirrored: Callable[[Inputs], Inputs]
     whole: bool = False
     """Whether the control steps of an environment stay together in a sample."""
@@ -77,20 +78,25 @@ def flat(x: Array) -> Array:
     return x.reshape(-1, *x.shape[2:])
 
 
+def _apply(mlp: MLP, params: Any, x: Array) -> tuple[Array, Array]:
+    out, hidden = mlp.apply(params, x, method=MLP.with_hidden)
+    return jnp.asarray(out), jnp.asarray(hidden)
+
+
 def _reflect(mirror: SignedPermutation | None) -> Callable[[Array], Array]:
     return (lambda x: x) if mirror is None else mirror.__call__
 
 
 def _without_memory(mlp: MLP, obs_size: int, mirror: SignedPermutation | None) -> PolicyNet:
-    def mean(params: Any, stats: RunningStats, obs: Array) -> Array:
-        return jnp.asarray(mlp.apply(params, normalize.normalize(stats, obs)))
+    def forward(params: Any, stats: RunningStats, obs: Array) -> tuple[Array, Array]:
+        return _apply(mlp, params, normalize.normalize(stats, obs))
 
     return PolicyNet(
         lambda key: mlp.init(key, jnp.zeros(obs_size)),
         lambda count: (),
-        lambda params, stats, memory, obs: (mean(params, stats, obs), ()),
+        lambda params, stats, memory, obs: (forward(params, stats, obs)[0], ()),
         lambda memory, obs, ended: flat(obs),
-        mean,
+        forward,
         _reflect(mirror),
     )
 
@@ -104,9 +110,9 @@ def _with_history(
         params = mlp.init(key, jnp.zeros(length * obs_size))
         return _ignoring_first(params, (length - 1) * obs_size)
 
-    def mean(params: Any, stats: RunningStats, window: Array) -> Array:
+    def forward(params: Any, stats: RunningStats, window: Array) -> tuple[Array, Array]:
         x = normalize.normalize(stats, window)
-        return jnp.asarray(mlp.apply(params, x.reshape(*x.shape[:-2], -1)))
+        return _apply(mlp, params, x.reshape(*x.shape[:-2], -1))
 
     def seen(memory: Array, obs: Array) -> tuple[Array, Array]:
         window = jnp.concatenate([memory, obs[:, None]], axis=1)
@@ -114,7 +120,7 @@ def _with_history(
 
     def step(params: Any, stats: RunningStats, memory: Array, obs: Array) -> tuple[Array, Array]:
         memory, window = seen(memory, obs)
-        return mean(params, stats, window), memory
+        return forward(params, stats, window)[0], memory
 
     def inputs(memory: Array, obs: Array, ended: Array) -> Array:
         def look(memory: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -128,7 +134,7 @@ def _with_history(
         lambda count: jnp.zeros((count, length - 1, obs_size)),
         step,
         inputs,
-        mean,
+        forward,
         _reflect(mirror),
     )
 
@@ -160,14 +166,14 @@ def _with_gru(
         gru = cell.init(key_cell, jnp.zeros(width), jnp.zeros(obs_size))
         return {"gru": gru, "mlp": _ignoring_first(head, width)}
 
-    def one(params: Any, state: Array, x: Array) -> tuple[Array, Array]:
+    def one(params: Any, state: Array, x: Array) -> tuple[tuple[Array, Array], Array]:
         state, _ = cell.apply(params["gru"], state, x)
-        return jnp.asarray(mlp.apply(params["mlp"], jnp.concatenate([state, x], axis=-1))), state
+        return _apply(mlp, params["mlp"], jnp.concatenate([state, x], axis=-1)), state
 
     def step(
         params: Any, stats: RunningStats, memory: Recurrent, obs: Array
     ) -> tuple[Array, Recurrent]:
-        mean, state = one(params, memory.state, normalize.normalize(stats, obs))
+        (mean, _), state = one(params, memory.state, normalize.normalize(stats, obs))
         if mirror is None:
             return mean, Recurrent(state, memory.mirrored)
         seen = normalize.normalize(stats, mirror(obs))
@@ -177,15 +183,15 @@ def _with_gru(
     def inputs(memory: Recurrent, obs: Array, ended: Array) -> Sequences:
         return Sequences(jnp.swapaxes(obs, 0, 1), jnp.swapaxes(ended, 0, 1), *memory)
 
-    def mean(params: Any, stats: RunningStats, seen: Sequences) -> Array:
-        def forward(state: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+    def forward(params: Any, stats: RunningStats, seen: Sequences) -> tuple[Array, Array]:
+        def go_on(state: Array, now: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array]]:
             x, over = now
-            action, state = one(params, state, x)
-            return forget(state, over), action
+            out, state = one(params, state, x)
+            return forget(state, over), out
 
         x = jnp.swapaxes(normalize.normalize(stats, seen.obs), 0, 1)
-        _, actions = lax.scan(forward, seen.start, (x, jnp.swapaxes(seen.ended, 0, 1)))
-        return jnp.swapaxes(actions, 0, 1)
+        _, (mean, hidden) = lax.scan(go_on, seen.start, (x, jnp.swapaxes(seen.ended, 0, 1)))
+        return jnp.swapaxes(mean, 0, 1), jnp.swapaxes(hidden, 0, 1)
 
     def mirrored(seen: Sequences) -> Sequences:
         return seen._replace(
@@ -196,7 +202,7 @@ def _with_gru(
         other = 0 if mirror is None else width
         return Recurrent(jnp.zeros((count, width)), jnp.zeros((count, other)))
 
-    return PolicyNet(init, start, step, inputs, mean, mirrored, whole=True)
+    return PolicyNet(init, start, step, inputs, forward, mirrored, whole=True)
 
 
 def _ignoring_first(params: Any, count: int) -> Any:

@@ -1,0 +1,45 @@
+"""State estimation: the policy network also learns to tell what only a simulator knows.
+
+A linear head on the policy's last hidden layer is fitted to the entries of the critic's observation
+that the policy's lacks, such as the base's velocity. Its gradient teaches the layers below to make
+them out from noisy, late readings, which rewards alone teach slowly. The head is no part of an
+exported policy. After Ji et al. 2022 (arXiv:2202.05481), who train a network of its own beside the
+policy.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from jaxrl_hw.algos.networks import normalize
+from jaxrl_hw.algos.networks.normalize import RunningStats
+from jaxrl_hw.types import EnvSpec
+
+
+class Head(NamedTuple):
+    """Parameters of the linear map from F features to E estimates."""
+
+    kernel: Array  # [F, E]
+    bias: Array  # [E]
+
+
+def fresh_head(features: int, spec: EnvSpec) -> Head:
+    """A head that tells every entry's mean, as its inputs' weights start at zero."""
+    return Head(jnp.zeros((features, spec.unseen)), jnp.zeros(spec.unseen))
+
+
+def estimation_loss(head: Any, hidden: Array, stats: RunningStats, critic_obs: Array) -> Array:
+    """Mean squared error [] in standard deviations of what is estimated.
+
+    Args:
+      head: a `Head`.
+      hidden: [..., F] of the policy's last hidden layer.
+      stats: of the critic's observations.
+      critic_obs: [..., C], the unseen entries last.
+    """
+    unseen = len(head.bias)
+    truth = normalize.normalize(stats, critic_obs)[..., -unseen:]
+    return jnp.mean((hidden @ head.kernel + head.bias - truth) ** 2)
