@@ -61,6 +61,9 @@ LEGGED: dict[str, dict[str, Any]] = {
     **ANY,
     "all": {
         "eval_every": 1_000_000,
+        # under noise and delay one reading tells too little, and rewards teach slowly what does
+        "net.memory": "history",
+        "ppo.estimation_coef": 0.5,
         "curriculum": ({"env_steps": WALKS, "settings": REAL},),
         **_NOMINAL,
     },

@@ -3,16 +3,28 @@
 from jaxrl_hw.envs.robots.shared_presets import LEGGED, REAL, WALKS
 
 _STAGES = (
-    # noise and delay alone: a price of power, too, would make it ignore its commands
-    {"env_steps": WALKS, "settings": {**REAL, "joystick.reward.fall": -5.0}},
-    # it walks under noise by now: next it has to stand, to walk softly, and to be exact
+    # under noise and delay it would walk slower than told, and sway, so as not to fall: commands
+    # count more, and pushes are smaller. A price of power, too, would make it ignore its commands
+    {
+        "env_steps": WALKS,
+        "settings": {
+            **REAL,
+            "joystick.push_speed": 1.0,
+            "joystick.velocity_fine_sigma": 0.015,
+            "joystick.reward.velocity_fine": 4.0,
+            "joystick.reward.velocity_error": -4.0,
+            "joystick.reward.yaw_rate": 3.0,
+            "joystick.reward.yaw_error": -1.0,
+            "joystick.reward.fall": -5.0,
+        },
+    },
+    # it follows its commands by now: next it has to stand, to withstand pushes, and to walk softly
     {
         "env_steps": 11_059_200,
         "settings": {
             "joystick.zero_command": 0.25,  # pushed, a standing robot falls first
             "joystick.recovery_speed": 0.4,
-            "joystick.reward.yaw_rate": 2.0,
-            "joystick.reward.velocity_fine": 2.2,
+            "joystick.push_speed": 1.5,
             "joystick.reward.walking_power": -0.005,
             "joystick.reward.landing": -5.0,
         },
@@ -20,8 +32,12 @@ _STAGES = (
 )
 PRESETS = {
     **LEGGED,
-    # 17 million steps after annealing, for the last stage
-    "optimized": {**LEGGED["optimized"], "timesteps": 27_000_000},
+    # 11 million steps after annealing, for the last stage
+    "optimized": {
+        **LEGGED["optimized"],
+        "timesteps": 27_000_000,
+        "ppo.anneal_steps": 16_000_000,
+    },
     "all": {
         **LEGGED["all"],
         "timestep": 0.02 / 3,  # carries over to 2 ms; what a finer one costs buys more experience
