@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,11 @@ from jaxrl_hw.policies.sources import open_policy
 
 @pytest.fixture(scope="session")
 def walker() -> PortablePolicy:
-    """A policy that walks."""
-    return open_policy("zoo:g1_12dof")
+    """A trained network that sees one observation: the zoo's walker without its memory."""
+    policy = open_policy("zoo:g1_12dof")
+    first, *others = policy.kernels
+    alone = replace(policy, kernels=(first[-policy.obs_size :], *others), gru=())
+    return replace(alone, meta=policy.meta | {"memory": {"kind": "none"}})
 
 
 @pytest.fixture(scope="session")
