@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import importlib.util
 import io
 import re
 import subprocess
@@ -152,6 +153,16 @@ def test_python_blocks_parse_and_use_public_names(page):
         ast.parse(text)
         for name in re.findall(r"\bjaxrl_hw\.([a-zA-Z]\w*)", text):
             assert name in jaxrl_hw.__all__, name
+
+
+def test_the_zoos_tables_are_made_from_its_evaluations(capsys):
+    spec = importlib.util.spec_from_file_location("zoo_tables", ROOT / "scripts" / "zoo_tables.py")
+    tables = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tables)
+    assert tables.main(["--check"]) == 0, capsys.readouterr().out
+    typed = "<!-- zoo: short -->\n| 0.0 m/s |\n<!-- end -->"
+    assert "`zoo:g1`" in tables.filled(typed)
+    assert "| 0.0 m/s |" not in tables.filled(typed)
 
 
 def test_the_architecture_page_names_every_entry_of_the_package():
