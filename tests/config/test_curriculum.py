@@ -87,12 +87,13 @@ def test_the_preset_of_g1_12dof_has_two_stages() -> None:
     assert begin[1].reward.fall == -4.0
     assert [s.noise for _, s in stages] == [1.0, 1.0]
     assert [s.reward.fall for _, s in stages] == [-5.0, -5.0]
-    assert [s.zero_command for _, s in stages] == [0.15, 0.25]
-    assert [s.recovery_speed for _, s in stages] == [0.0, 0.4]
-    assert [s.reward.walking_power for _, s in stages] == [0.0, -0.005]
-    assert [s.reward.velocity_fine for _, s in stages] == [1.5, 2.2]
-    assert [s.reward.landing for _, s in stages] == [0.0, -5.0]
-    assert [s.reward.yaw_rate for _, s in stages] == [1.5, 2.0]
+    assert [s.zero_command for _, s in stages] == [0.15, 0.35]
+    assert [s.recovery_speed for _, s in stages] == [0.0, 0.45]
+    assert [s.push_speed for _, s in stages] == [1.0, 1.5]
+    assert [s.reward.walking_power for _, s in stages] == [0.0, 0.0]
+    assert [s.reward.velocity_fine for _, s in stages] == [4.0, 4.0]
+    assert [s.reward.landing for _, s in stages] == [0.0, -2.0]
+    assert [s.reward.yaw_rate for _, s in stages] == [3.0, 3.0]
 
 
 def test_a_stage_may_change_exactly_the_parameters_of_the_tasks() -> None:

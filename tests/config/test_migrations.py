@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from jaxrl_hw import preset_config
 from jaxrl_hw.cli.evaluate import main
 from jaxrl_hw.config.migrations import as_now, lost, since_trained
 from jaxrl_hw.config.validation import to_dict
+from jaxrl_hw.policies.io import save_policy
+from jaxrl_hw.policies.sources import open_policy
 
 
 def before_collisions(self_collision: bool) -> dict:
@@ -34,10 +39,13 @@ def test_self_collision_is_gone_and_its_reward_is_as_it_was() -> None:
 
 @pytest.mark.slow
 def test_evaluate_says_it_of_the_policy_and_keeps_its_json_clean(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert main(["--policy", "zoo:go1", "--seconds", "3", "--json"]) == 0
+    policy, file = open_policy("zoo:g1_12dof"), tmp_path / "old.npz"
+    before = policy.meta | {"config": before_collisions(False)}
+    save_policy(replace(policy, meta=before), file)
+    assert main(["--policy", str(file), "--seconds", "3", "--json"]) == 0
     shown = capsys.readouterr()
-    assert "zoo:go1" in shown.err
+    assert str(file) in shown.err
     assert "collisions" in shown.err
     assert shown.out.startswith("{")

@@ -34,7 +34,7 @@ def test_what_presets_differ_in() -> None:
     stop = "patience=10M,min-delta=0.5"
     fast, best = (3.7, 3.3, 2, ""), (60, 54, 3, stop)
     assert told("g1") == [fast, (11, 10, 2, ""), best]
-    assert told("g1_12dof") == [fast, (27, 10, 2, ""), best]
+    assert told("g1_12dof") == [fast, (27, 24, 2, ""), best]
     assert told("cartpole") == [(0.8, 0, 2, ""), (1.6, 0, 2, ""), (3.2, 0, 2, "")]
 
 
@@ -45,6 +45,7 @@ def test_what_robots_differ_in() -> None:
     assert (go1.joystick.swing_fraction, go1.joystick.reward.base_height) == (0.5, -20.0)
     assert [c.net.init_std for c in (g1, legs, go1)] == [0.6, 0.8, 0.5]
     assert [c.timestep for c in (g1, legs, go1)] == [0.005, 0.02 / 3, 0.005]
+    assert {(c.net.memory, c.ppo.estimation_coef) for c in (g1, legs, go1)} == {("history", 0.5)}
 
 
 def test_an_own_robot_gets_the_presets_of_its_kind() -> None:
