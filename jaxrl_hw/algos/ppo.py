@@ -103,8 +103,8 @@ def _nets_of(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str) -
         raise unknown("lr schedule", config.lr_schedule, ("adaptive", "fixed"))
     if config.symmetry not in ("loss", "augment", "none"):
         raise unknown("symmetry mode", config.symmetry, ("loss", "augment", "none"))
-    mirrors = spec.symmetry is not None and config.symmetry != "none"
-    mirror = spec.symmetry.policy if mirrors else None
+    symmetry = None if config.symmetry == "none" else spec.symmetry
+    mirror = None if symmetry is None else symmetry.policy
     return Nets(
         make_policy_net(net, spec.obs_size, spec.action_size, mirror, precision),
         MLP(net.value, 1, net.activation, dtype=precision),
