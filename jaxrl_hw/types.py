@@ -136,6 +136,8 @@ class Algorithm(NamedTuple):
     update(learner, batch, key) -> (Learner, Metrics)
     policy(learner, policy_obs [..., O], phase_mask=None, memory=()) -> (action [..., A], memory),
         without exploration
+
+    Where memory is (), an episode begins.
     """
 
     name: str

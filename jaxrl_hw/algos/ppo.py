@@ -121,6 +121,7 @@ def _act(
 ) -> tuple[Array, dict[str, Array], Any]:
     """Exploring actions [N, A], what the update needs of them, and the memory. Consumes key."""
     params, stats = learner.params, learner.obs_stats.policy
+    memory = _begun(net, memory, obs.policy)
     mean, memory = net.step(params.policy, stats, memory, masked(phase_mask, obs.policy))
     action = distributions.sample(key, mean, params.log_std)
     log_prob = distributions.log_prob(action, mean, params.log_std)
@@ -136,7 +137,13 @@ def _policy(
 ) -> tuple[Array, Any]:
     """Actions [..., A] without exploration, and the memory."""
     weights = averaged(learner.params.policy, learner.opt_state)
+    memory = _begun(net, memory, policy_obs)
     return net.step(weights, learner.obs_stats.policy, memory, masked(phase_mask, policy_obs))
+
+
+def _begun(net: PolicyNet, memory: Any, policy_obs: Array) -> Any:
+    """The memory, or that of an episode's start where () is given."""
+    return memory if jax.tree.leaves(memory) else net.start(len(policy_obs))
 
 
 def _fresh(nets: Nets, init_std: float, spec: EnvSpec, key: Array) -> Params:

@@ -179,6 +179,7 @@ def test_a_fresh_policy_ignores_its_memory(memory: str) -> None:
     other, _ = algorithm.policy(learner, obs, memory=full)
     assert float(jnp.abs(action).max()) > 0.0
     np.testing.assert_array_equal(action, other)
+    np.testing.assert_array_equal(action, algorithm.policy(learner, obs)[0])
 
 
 @pytest.mark.slow

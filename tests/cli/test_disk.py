@@ -53,7 +53,7 @@ def test_a_checkpoint_takes_what_was_expected(robot: str, num_envs: int, tmp_pat
     state = state._replace(
         params=trained(state.params),
         opt_state=trained(state.opt_state),
-        env_state=state.env_state._replace(envs=envs),
+        env_state=state.env_state._replace(envs=envs, memory=trained(state.env_state.memory)),
     )
     with Checkpoints(tmp_path, config=to_dict(config)) as checkpoints:
         checkpoints.save(1, state, {})
