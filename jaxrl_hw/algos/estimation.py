@@ -1,10 +1,9 @@
-"""State estimation: the policy network also learns to tell what only a simulator knows.
+"""State estimation: the policy network also learns to estimate what only a simulator knows.
 
 A linear head on the policy's last hidden layer is fitted to the entries of the critic's observation
-that the policy's lacks, such as the base's velocity. Its gradient teaches the layers below to make
-them out from noisy, late readings, which rewards alone teach slowly. The head is no part of an
-exported policy. After Ji et al. 2022 (arXiv:2202.05481), who train a network of its own beside the
-policy.
+that the policy's lacks, such as the base's velocity. Its gradient teaches the layers below to find
+them in noisy, late readings; rewards alone teach that slowly. An exported policy has no head.
+Source: Ji et al. 2022 (arXiv:2202.05481), who train a network of its own beside the policy.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Head(NamedTuple):
 
 
 def fresh_head(features: int, spec: EnvSpec) -> Head:
-    """A head that tells every entry's mean, as its inputs' weights start at zero."""
+    """A head with zero weights: it estimates every entry's mean."""
     return Head(jnp.zeros((features, spec.unseen)), jnp.zeros(spec.unseen))
 
 

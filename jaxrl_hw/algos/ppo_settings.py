@@ -68,8 +68,9 @@ class PPOConfig:
     symmetry_coef: float = setting(1.0, at_least=0.0)
     """Weight of the mirror loss."""
     estimation_coef: float = setting(0.0, at_least=0.0)
-    """Weight of the estimation loss: the policy network also learns to tell what only the critic
-    sees, such as the base's velocity. 0, or a critic that sees no more: none."""
+    """Weight of the estimation loss: the policy network also learns to estimate what only the
+    critic sees, such as the base's velocity. 0 turns it off; it has no effect where the critic sees
+    no more than the policy."""
 
     def check(self) -> None:
         """Raises UserError where settings contradict each other."""

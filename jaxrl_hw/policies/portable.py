@@ -50,7 +50,7 @@ class PortablePolicy:
 
     @property
     def form(self) -> dict[str, Any]:
-        """The settings of `NetConfig` that the policy itself tells."""
+        """The settings of `NetConfig` that follow from the policy's arrays and description."""
         kind, size = self.memory
         sized = {kind: size} if size else {}
         return {"policy": self.widths, "activation": self.activation, "memory": kind, **sized}

@@ -175,6 +175,7 @@ def without_contacts(policy):
     return config
 
 
+@pytest.mark.slow
 def test_cartpole_is_exported_as_well(cartpole_run, tmp_path):
     assert main(["--run-dir", str(cartpole_run.folder), "--out", str(tmp_path)]) == 0
     policy = load_policy(tmp_path / "policy.npz")

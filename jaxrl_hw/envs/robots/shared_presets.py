@@ -30,7 +30,7 @@ ANY: dict[str, dict[str, Any]] = {
 WALKS = 4_915_200
 """Env steps after which a legged robot walks: then come noise, delays and robots that differ."""
 _NOMINAL: dict[str, Any] = {
-    "joystick.noise": 0.2,  # a policy without memory tells its speed by joint velocities
+    "joystick.noise": 0.2,  # noise costs tracking: it learns to walk first
     "joystick.torso_offset": 0.01,
     "joystick.kp": (1.0, 1.0),
     "joystick.kd": (1.0, 1.0),
@@ -61,7 +61,7 @@ LEGGED: dict[str, dict[str, Any]] = {
     **ANY,
     "all": {
         "eval_every": 1_000_000,
-        # under noise and delay one reading tells too little, and rewards teach slowly what does
+        # one noisy, late reading does not show the velocity: five do, and it is estimated
         "net.memory": "history",
         "ppo.estimation_coef": 0.5,
         "curriculum": ({"env_steps": WALKS, "settings": REAL},),
