@@ -37,6 +37,7 @@ BEFORE = {
     "net.memory": "none",
     "ppo.weight_averaging": 0.0,
     "ppo.critic_warmup_steps": 0,
+    "ppo.estimation_coef": 0.0,
     "timesteps": 0,
     "eval_every": 0,
 }

@@ -10,6 +10,7 @@ import pytest
 from jaxrl_hw import preset_config
 from jaxrl_hw.cli.evaluate import main
 from jaxrl_hw.config.migrations import as_now, lost, since_trained
+from jaxrl_hw.config.saved import config_from
 from jaxrl_hw.config.validation import to_dict
 from jaxrl_hw.policies.io import save_policy
 from jaxrl_hw.policies.sources import open_policy
@@ -35,6 +36,13 @@ def test_self_collision_is_gone_and_its_reward_is_as_it_was() -> None:
     assert now["joystick"]["reward"]["self_contact"] == 0.0
     assert lost(before_collisions(False)) == [("joystick.self_collision", False)]
     assert lost(before_collisions(True)) == []
+
+
+def test_a_run_from_before_memory_and_estimation_continues_without_them() -> None:
+    saved = to_dict(preset_config("g1"))
+    del saved["net"]["memory"], saved["ppo"]["estimation_coef"]
+    config = config_from(as_now(saved), "saved")
+    assert (config.net.memory, config.ppo.estimation_coef) == ("none", 0.0)
 
 
 @pytest.mark.slow
