@@ -15,6 +15,7 @@ from jaxrl_hw.envs.physics.model import check_home_pose, compile_model
 from jaxrl_hw.envs.tasks.api import Task, TaskParams
 from jaxrl_hw.envs.vector import Env, make_vector_env
 from jaxrl_hw.errors import UserError
+from jaxrl_hw.hardware import xla
 from jaxrl_hw.hardware.detect import usable_cores
 from jaxrl_hw.types import Algorithm
 
@@ -62,9 +63,11 @@ def make_task(config: Config, whole: bool = False, other: bool = False) -> tuple
     Raises:
       UserError: as for `load_task`; also for an unknown engine.
     """
+    engine = "native" if config.physics == "auto" else config.physics
+    if engine == "native":
+        xla.inline_dispatch()  # before the task's first array opens JAX's devices
     task, model = load_task(config, whole, other)
     substeps = round(robot_spec(config).control_dt / model.opt.timestep)
-    engine = "native" if config.physics == "auto" else config.physics
     threads = config.threads or usable_cores()
     return task, make_physics(engine, model, substeps, task.fields, threads, task.late)
 
