@@ -28,8 +28,8 @@ class Config:
     """
 
     robot: str = setting("g1")
-    """Which robot: one that comes with the package (g1, g1_12dof, go1, cartpole), a module of your
-    own (my_package.my_robot), or a name of the entry point group jaxrl_hw.robots."""
+    """Which robot: one that comes with the package (g1, g1_12dof, h1, t1, go1, go2, cartpole), a
+    module of your own (my_package.my_robot), or a name of the entry point group jaxrl_hw.robots."""
     task: str = setting("auto")
     """Which task: joystick or cartpole; auto is the robot's own."""
     algo: str = setting("ppo")

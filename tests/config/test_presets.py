@@ -14,7 +14,7 @@ from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
 from jaxrl_hw.errors import UserError
 
-SHIPPED = ("cartpole", "g1", "g1_12dof", "go1")
+SHIPPED = ("cartpole", "g1", "g1_12dof", "go1", "go2", "h1", "t1")
 
 
 @pytest.mark.parametrize("robot", SHIPPED)
@@ -59,7 +59,7 @@ def test_an_own_robot_gets_the_presets_of_its_kind() -> None:
         assert (mine.timestep, mine.curriculum) == (timestep, theirs.curriculum)
 
 
-@pytest.mark.parametrize("robot", ["g1", "g1_12dof", "go1"])
+@pytest.mark.parametrize("robot", SHIPPED[1:])
 def test_a_robot_that_walks_is_trained_for_a_real_one(robot: str) -> None:
     """It learns to walk undisturbed; then all that the settings' defaults bring is on."""
     (_, first), (walks, real), *_ = stage_settings(preset_config(robot))

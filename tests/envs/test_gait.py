@@ -35,7 +35,7 @@ def feet_at(model, body, robot, joints):
     return np.array([data.site(foot).xpos.copy() for foot in robot.feet]), frames
 
 
-@pytest.mark.parametrize("name", ["g1_12dof", "g1", "go1"])
+@pytest.mark.parametrize("name", ["g1_12dof", "g1", "go1", "go2", "h1", "t1"])
 def test_a_leg_lifts_its_own_foot_straight_up(name: str) -> None:
     robot, model, body = standing(name)
     before, frames = feet_at(model, body, robot, body.home)
@@ -45,7 +45,7 @@ def test_a_leg_lifts_its_own_foot_straight_up(name: str) -> None:
         wanted = np.zeros_like(before)
         wanted[i, 2] = 0.06
         np.testing.assert_allclose(after - before, wanted, atol=1e-3)
-        if len(robot.feet) == 2:  # six joints a leg: the sole stays level
+        if len(robot.feet) == 2:  # five or six joints a leg: the sole stays level
             np.testing.assert_allclose(turned[i], frames[i], atol=5e-3)
         assert (body.home + offset >= body.lower - 1e-6).all()
         assert (body.home + offset <= body.upper + 1e-6).all()

@@ -22,7 +22,7 @@ from jaxrl_hw.envs.tasks.api import Outcome, Task
 from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
 from jaxrl_hw.envs.tasks.joystick.task import JoystickState
 
-LEGGED = ("g1_12dof", "g1", "go1")
+LEGGED = ("g1_12dof", "g1", "go1", "go2", "h1", "t1")
 CALM = JoystickConfig(noise=0.0, randomize=False, push_speed=0.0)
 Q0 = np.array([-0.1, 0, 0, 0.3, -0.2, 0] * 2)
 """unitree_rl_gym's home pose of the legs, left first: hip pitch, roll, yaw, knee, ankle pitch,
@@ -475,7 +475,9 @@ def test_a_mirrored_action_gives_the_mirrored_targets(robot: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("robot", "sizes"), [("g1", (98, 107, 29)), ("go1", (47, 60, 12))])
+@pytest.mark.parametrize(
+    ("robot", "sizes"), [("g1", (98, 107, 29)), ("go1", (47, 60, 12)), ("h1", (41, 50, 10))]
+)
 def test_other_robots_step_and_stay_finite(robot: str, sizes: tuple[int, int, int]) -> None:
     config = replace(preset_config(robot), physics="native", num_envs=4)
     env = make_env(config)

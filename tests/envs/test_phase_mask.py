@@ -30,7 +30,7 @@ PUSHES = np.array(
 """m/s, forward and leftward; the first three are too weak to count."""
 
 
-@pytest.mark.parametrize("name", ["g1_12dof", "g1", "go1"])
+@pytest.mark.parametrize("name", ["g1_12dof", "g1", "go1", "go2", "h1", "t1"])
 def test_feet_are_as_fast_as_their_sensors_say(name: str) -> None:
     robot = get_robot(name)
     model = compile_model(robot.mjcf)

@@ -18,11 +18,14 @@ from jaxrl_hw.envs.physics.model import check_home_pose, compile_model
 from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.errors import UserError
 
-LEGGED = ("g1", "g1_12dof", "go1")
+LEGGED = ("g1", "g1_12dof", "go1", "go2", "h1", "t1")
 CROSSED = {
     "g1": {"left_hip_roll_joint": -0.16, "right_hip_roll_joint": 0.16},
     "g1_12dof": {"left_hip_roll_joint": -0.16, "right_hip_roll_joint": 0.16},
     "go1": {"FR_hip_joint": 0.43, "FL_hip_joint": -0.43},
+    "go2": {"FR_hip_joint": 0.5, "FL_hip_joint": -0.5},
+    "h1": {"left_hip_roll": -0.21, "right_hip_roll": 0.21},
+    "t1": {"Left_Hip_Roll": -0.16, "Right_Hip_Roll": 0.16},
 }
 """Joint angles, rad, at which two legs overlap."""
 

@@ -68,7 +68,7 @@ def test_torques_are_those_of_a_deployment_script(delay: int) -> None:
     assert len(ctrl) == servo.ctrl_width(model)
 
 
-@pytest.mark.parametrize("name", ["g1", "g1_12dof", "go1"])
+@pytest.mark.parametrize("name", ["g1", "g1_12dof", "go1", "go2", "h1", "t1"])
 def test_every_robot_is_held_as_by_its_own_actuators(name: str) -> None:
     model = compile_model(get_robot(name).mjcf, 0.002)
     hold = np.asarray(model.key("home").ctrl)

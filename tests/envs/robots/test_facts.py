@@ -15,13 +15,25 @@ import pytest
 
 from jaxrl_hw.envs.robots import get_robot
 
-LEGGED = ("g1", "g1_12dof", "go1")
-TOTAL_MASS = {"g1": 33.341142, "g1_12dof": 32.1069, "go1": 12.743448}  # kg
+LEGGED = ("g1", "g1_12dof", "go1", "go2", "h1", "t1")
+UNCLIPPED = ("g1_12dof", "h1")
+"""Keep a deployment contract whose targets are not held to the joints' ranges."""
+TOTAL_MASS = {  # kg
+    "g1": 33.341142,
+    "g1_12dof": 32.1069,
+    "go1": 12.743448,
+    "go2": 15.206408,
+    "h1": 51.437,
+    "t1": 31.614357,
+}
 # At home, with the base's origin at the height of the origin, m.
 COM_HOME = {
     "g1": (0.00764846835, 8.22609017e-05, 0.68831992 - 0.785),
     "g1_12dof": (0.0202797808, 8.36631199e-05, 0.706493592 - 0.8),
     "go1": (-0.00211294962, 0.000876478028, 0.256854884 - 0.278),
+    "go2": (-0.00216912161, 0, 0.248593547 - 0.27),
+    "h1": (0.0177229266, 0.000971507533, -0.0343705702),
+    "t1": (0.0644671455, -0.000214324572, 0.581595881 - 0.665),
 }
 
 
@@ -101,7 +113,7 @@ def test_actuators_are_the_measured_pd_controllers(robot):
         check_same(actuator.biasprm[:3], [0, -kp, -kd])
         check_same(actuator.forcerange, [-effort, effort])
         limited = model.actuator_ctrllimited[actuator.id]
-        assert limited == (name != "g1_12dof"), "only the contract's targets are unclipped"
+        assert limited == (name not in UNCLIPPED)
         if limited:
             check_same(actuator.ctrlrange, figures(row, "lower upper"))
 

@@ -7,7 +7,9 @@ import pytest
 from jaxrl_hw.envs.physics.model import compile_model
 from jaxrl_hw.envs.robots import get_robot
 
-LEGGED = ("g1", "g1_12dof", "go1")
+LEGGED = ("g1", "g1_12dof", "go1", "go2", "h1", "t1")
+SOLES = {"h1": 6, "go1": 4, "go2": 4}
+"""Spheres that touch the floor, where there are not four a foot of two."""
 FOOT_SENSORS = {
     "pos": mujoco.mjtSensor.mjSENS_FRAMEPOS,
     "vel": mujoco.mjtSensor.mjSENS_FRAMELINVEL,
@@ -66,7 +68,7 @@ def test_lowest_foot_point_touches_the_floor_at_home(robot):
     spec, model = robot
     data = at_home(model)
     feet = [i for i in range(model.ngeom) if model.geom_conaffinity[i]]
-    assert len(feet) == (8 if len(spec.feet) == 2 else 4)
+    assert len(feet) == SOLES.get(spec.name, 8)
     assert all(model.geom_type[i] == mujoco.mjtGeom.mjGEOM_SPHERE for i in feet)
     lowest = min(data.geom_xpos[i, 2] - model.geom_size[i, 0] for i in feet)
     assert abs(lowest) < 1e-4
@@ -81,7 +83,7 @@ def test_only_feet_collide_and_only_with_the_floor(robot):
     data.qpos[2] -= 0.02
     mujoco.mj_forward(model, data)
     floor = model.geom("floor").id
-    assert data.ncon == (8 if len(spec.feet) == 2 else 4)
+    assert data.ncon == SOLES.get(spec.name, 8)
     for contact in data.contact:
         assert floor in contact.geom
         np.testing.assert_allclose(contact.friction[:2], model.geom_friction[floor, 0])

@@ -12,6 +12,16 @@ from jaxrl_hw.envs.robots import get_robot, robot_names
 
 ROBOTS = [name for name in robot_names() if get_robot(name).other_mjcf is not None]
 
+CROSSED = {
+    "g1": {"left_hip_roll_joint": -0.16, "right_hip_roll_joint": 0.16},
+    "g1_12dof": {"left_hip_roll_joint": -0.16, "right_hip_roll_joint": 0.16},
+    "go1": {"FR_hip_joint": 0.5, "FL_hip_joint": -0.5},
+    "go2": {"FR_hip_joint": 0.6, "FL_hip_joint": -0.6},
+    "h1": {"left_hip_roll": -0.21, "right_hip_roll": 0.21},
+    "t1": {"Left_Hip_Roll": -0.16, "Right_Hip_Roll": 0.16},
+}
+"""Joint angles, rad, at which two legs overlap."""
+
 
 def models(name: str) -> tuple[mujoco.MjModel, mujoco.MjModel]:
     spec = get_robot(name)
@@ -20,7 +30,7 @@ def models(name: str) -> tuple[mujoco.MjModel, mujoco.MjModel]:
 
 
 def test_every_walker_has_one() -> None:
-    assert {"g1", "g1_12dof", "go1"} <= set(ROBOTS)
+    assert {"g1", "g1_12dof", "go1", "go2", "h1", "t1"} == set(ROBOTS)
 
 
 @pytest.mark.parametrize("name", ROBOTS)
@@ -83,10 +93,7 @@ def test_its_legs_meet_each_other(name: str) -> None:
     data = mujoco.MjData(other)
     mujoco.mj_resetDataKeyframe(other, data, other.key("home").id)
     data.qpos[2] += 0.5
-    crossed = {"FR_hip_joint": 0.5, "FL_hip_joint": -0.5}
-    if name != "go1":
-        crossed = {"left_hip_roll_joint": -0.16, "right_hip_roll_joint": 0.16}
-    for joint, angle in crossed.items():
+    for joint, angle in CROSSED[name].items():
         data.joint(joint).qpos[:] = angle
     mujoco.mj_forward(other, data)
     assert data.sensor("contacts").data[0] > 0 == data.sensor("floor_contacts").data[0]

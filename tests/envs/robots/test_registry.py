@@ -12,7 +12,7 @@ import pytest
 from jaxrl_hw.envs.robots import Mirror, get_robot, load_robot, register_robot, robot_names
 from jaxrl_hw.errors import UserError
 
-SHIPPED = ("cartpole", "g1", "g1_12dof", "go1")
+SHIPPED = ("cartpole", "g1", "g1_12dof", "go1", "go2", "h1", "t1")
 
 
 def test_every_shipped_robot_has_its_name_and_file():
@@ -27,7 +27,7 @@ def test_every_shipped_robot_has_its_name_and_file():
 def test_unknown_robot_is_told_what_there_is():
     for find in (get_robot, load_robot):
         with pytest.raises(UserError) as error:
-            find("g2")
+            find("g11")
         assert [name for name in SHIPPED if name not in str(error.value)] == []
         assert 'did you mean "g1"?' in str(error.value)
 

@@ -13,7 +13,8 @@ from mujoco import mjx
 from jaxrl_hw.envs.physics.model import compile_model
 from jaxrl_hw.envs.robots import get_robot
 
-LEGGED = ("g1", "g1_12dof", "go1")
+LEGGED = ("g1", "g1_12dof", "go1", "go2", "h1", "t1")
+IN_MJX = LEGGED[:3]
 
 
 def at_home(model):
@@ -22,7 +23,7 @@ def at_home(model):
     return data
 
 
-@pytest.fixture(scope="module", params=LEGGED)
+@pytest.fixture(scope="module", params=IN_MJX)
 def engines(request):
     """(model, mjx_run); mjx_run(data, n) steps a copy of `data` n times in float32."""
     spec = get_robot(request.param)
@@ -43,8 +44,10 @@ def check_stands(home, qpos, sensordata, model):
     assert np.abs(qpos[7:] - home[7:]).max() < 0.02  # rad
 
 
-def test_home_stands_for_a_second_in_mujoco(engines):
-    model, _ = engines
+@pytest.mark.parametrize("robot", LEGGED)
+def test_home_stands_for_a_second_in_mujoco(robot):
+    spec = get_robot(robot)
+    model = compile_model(spec.mjcf, spec.timestep)
     data = at_home(model)
     for _ in range(round(1.0 / model.opt.timestep)):
         mujoco.mj_step(model, data)

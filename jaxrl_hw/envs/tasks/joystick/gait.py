@@ -65,8 +65,9 @@ def stepping_in_place(params: JoystickParams, robot: Any, model: Any, body: Legg
 def lifted_pose(model: Any, foot: str, body: Legged, height: float) -> np.ndarray:
     """Joint offsets from home [A], rad, that lift one foot by height, m, and leave the others.
 
-    Damped least squares about the home pose. A leg of six joints or more keeps the sole level; one
-    of fewer places the foot's point only. Joints stay inside their soft range.
+    Damped least squares about the home pose, with the six joints nearest to the foot: what lies
+    above them moves the other leg too. A leg of five joints or more keeps the sole level; one of
+    fewer places the foot's point only. Joints stay inside their soft range.
     """
     data = mujoco.MjData(model)
     data.qpos[:] = model.key("home").qpos
@@ -80,11 +81,13 @@ def lifted_pose(model: Any, foot: str, body: Legged, height: float) -> np.ndarra
         jac = np.zeros((6, model.nv))
         mujoco.mj_jacSite(model, data, jac[:3], jac[3:], site)
         jac = jac[:, body.vadr]
+        leg = np.flatnonzero(np.abs(jac).sum(axis=0))[-6:]
+        jac[:, np.setdiff1d(np.arange(jac.shape[1]), leg)] = 0.0
         now = data.site_xmat[site].reshape(3, 3)
         # half the sum of the axes' cross products: the rotation vector, to first order
         turn = 0.5 * np.cross(now.T, frame.T).sum(axis=0)
         error = np.concatenate([goal - data.site_xpos[site], turn])
-        if np.count_nonzero(np.abs(jac).sum(axis=0)) < 6:
+        if len(leg) < 5:
             jac, error = jac[:3], error[:3]
         step = jac.T @ np.linalg.solve(jac @ jac.T + _DAMPING * np.eye(len(jac)), error)
         data.qpos[body.qadr] = np.clip(data.qpos[body.qadr] + step, body.lower, body.upper)

@@ -1,0 +1,5 @@
+"""H1's presets."""
+
+from jaxrl_hw.envs.robots.shared_presets import LEGS_DRIVEN
+
+PRESETS = LEGS_DRIVEN
