@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import mujoco
+import numpy as np
 from jax import Array, lax
-from mujoco import mjx
 
 from jaxrl_hw.envs.physics.api import ModelParams, Physics, PhysState, ctrl_at
+
+with contextlib.redirect_stdout(io.StringIO()):  # it prints twice that the optional warp is missing
+    from mujoco import mjx
 
 SOLVER_ITERATIONS = 8
 LINESEARCH_ITERATIONS = 16
@@ -39,6 +44,7 @@ def make(
     )
 
     nu = int(model.nu)
+    servos = _are_servos(model)
 
     def step(params: ModelParams, state: PhysState, ctrl: Array) -> tuple[PhysState, Array]:
         own = shared.replace(**{name: params[name] for name in fields})
@@ -54,7 +60,7 @@ def make(
 
         def one(data: Any, k: Array) -> tuple[Any, None]:
             held = data.replace(ctrl=ctrl_at(ctrl, k, nu)) if late else data
-            return mjx.step(own, held), None
+            return mjx.step(_at_limit(model, own, held) if servos else own, held), None
 
         # TF32 (the default for float32 on recent NVIDIA cards) is too coarse for contact forces
         with jax.default_matmul_precision("highest"):
@@ -64,3 +70,39 @@ def make(
 
     own = _SCRATCH * int(model.nv) if jax.default_backend() == "cpu" else 0
     return Physics("mjx", model, substeps, fields, step, (0, own))
+
+
+def _are_servos(model: mujoco.MjModel) -> bool:
+    """Whether every actuator is a spring and damper at a joint, as those of all robots are."""
+    joints = model.actuator_trntype == mujoco.mjtTrn.mjTRN_JOINT
+    affine = model.actuator_biastype == mujoco.mjtBias.mjBIAS_AFFINE
+    still = model.actuator_dyntype == mujoco.mjtDyn.mjDYN_NONE
+    return bool(np.all(joints & affine & still))
+
+
+def _at_limit(model: mujoco.MjModel, own: Any, data: Any) -> Any:
+    """The MJX model in which a servo at its force limit is a constant force.
+
+    implicitfast integrates an actuator's damping implicitly. C MuJoCo leaves that out where the
+    force is clipped, because a clipped force no longer depends on the velocity. MJX does not look
+    at forcerange there.
+    """
+    joint = model.actuator_trnid[:, 0]
+    gear = model.actuator_gear[:, 0]
+    low, high = model.actuator_ctrlrange.T
+    bounded = jnp.clip(data.ctrl, low, high)
+    ctrl = jnp.where(model.actuator_ctrllimited.astype(bool), bounded, data.ctrl)
+    gain, bias = own.actuator_gainprm, own.actuator_biasprm
+    force = (
+        gain[:, 0] * ctrl
+        + bias[:, 0]
+        + bias[:, 1] * gear * data.qpos[model.jnt_qposadr[joint]]
+        + bias[:, 2] * gear * data.qvel[model.jnt_dofadr[joint]]
+    )
+    clipped = jnp.clip(force, own.actuator_forcerange[:, 0], own.actuator_forcerange[:, 1])
+    stuck = model.actuator_forcelimited.astype(bool) & (force != clipped)
+    constant = jnp.zeros_like(bias).at[:, 0].set(clipped)
+    return own.replace(
+        actuator_gainprm=jnp.where(stuck[:, None], 0.0, gain),
+        actuator_biasprm=jnp.where(stuck[:, None], constant, bias),
+    )

@@ -11,10 +11,11 @@ is slow to compile (the update) is jitted apart from what calls `step` (see
 
 from __future__ import annotations
 
+import contextlib
 import copy
-import functools
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -115,9 +116,11 @@ def _on_host(
     """The NumPy side: a thread pool per batch size, kept between calls.
 
     The pools are scratch space, not state: every input is written before each step, so results
-    are a function of the arguments alone.
+    are a function of the arguments alone. One call at a time: several threads, or several devices
+    of one program, share the pools.
     """
-    pool_of = functools.cache(lambda n: _make_pool(model, n, loop, fields, min(threads, n)))
+    pools: dict[int, Callable[[dict[str, np.ndarray], np.ndarray], np.ndarray]] = {}
+    turn = threading.Lock()
 
     def step(params: dict[str, Any], row: Any) -> np.ndarray:
         row = np.asarray(row)
@@ -127,9 +130,42 @@ def _on_host(
             name: np.asarray(params[name]).reshape(n, *getattr(model, name).shape)
             for name in fields
         }
-        return pool_of(n)(own, row.reshape(n, -1)).reshape(*lead, -1)
+        with turn:
+            if n not in pools:
+                pools[n] = _make_pool(model, n, loop, fields, min(threads, n))
+            return pools[n](own, row.reshape(n, -1)).reshape(*lead, -1)
 
     return step
+
+
+class _Quiet:
+    """MuJoCo's warnings go nowhere while any pool steps.
+
+    The caller counts diverged simulations (nonfinite_envs). MuJoCo's own warnings would print a
+    line for each and write a log file into the current folder. Their handler is the process's, and
+    several pools may step at once: the first one in replaces it and the last one out restores it.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._loud = threading.Lock(), 0, None
+
+    @contextlib.contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            if self._inside == 0:
+                self._loud = mujoco.get_mju_user_warning()
+                mujoco.set_mju_user_warning(lambda message: None)
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if self._inside == 0:
+                    mujoco.set_mju_user_warning(self._loud)
+
+
+_quiet = _Quiet()
 
 
 def _make_pool(
@@ -155,16 +191,11 @@ def _make_pool(
         pool.state[:, :width] = row[:, :width]
         broken: np.ndarray | None = None
         extra: np.ndarray | None = None
-        # the caller counts diverged simulations (nonfinite_envs); MuJoCo's own warnings would print
-        # a line for each and write a log file into the current folder
-        loud = mujoco.get_mju_user_warning()
-        mujoco.set_mju_user_warning(lambda message: None)
-        try:
-            extra = loop.advance(pool, row[:, width:])
-        except batch.SimulationError as error:
-            broken = error.ids
-        finally:
-            mujoco.set_mju_user_warning(loud)
+        with _quiet():
+            try:
+                extra = loop.advance(pool, row[:, width:])
+            except batch.SimulationError as error:
+                broken = error.ids
         sensed = width + sensordata.shape[1]
         out = np.zeros((n, sensed + loop.extra), np.float32)
         out[:, :width] = pool.state[:, :width]

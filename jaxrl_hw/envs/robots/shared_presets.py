@@ -68,10 +68,32 @@ LEGGED: dict[str, dict[str, Any]] = {
         **_NOMINAL,
     },
 }
-WHOLE_BODY: dict[str, dict[str, Any]] = {
+_REAL_AND_EXACT: dict[str, Any] = {
+    **REAL,
+    # under noise and delay a biped would walk slower than told, and sway, so as not to fall:
+    # commands count more
+    "joystick.velocity_fine_sigma": 0.015,
+    "joystick.reward.velocity_fine": 4.0,
+    "joystick.reward.velocity_error": -4.0,
+    "joystick.reward.yaw_rate": 3.0,
+    "joystick.reward.yaw_error": -1.0,
+}
+BIPED: dict[str, dict[str, Any]] = {
     **LEGGED,
+    "optimized": {
+        **LEGGED["optimized"],
+        "timesteps": 16_000_000,
+        "ppo.anneal_steps": 14_400_000,
+    },
     "all": {
         **LEGGED["all"],
+        "curriculum": ({"env_steps": WALKS, "settings": _REAL_AND_EXACT},),
+    },
+}
+WHOLE_BODY: dict[str, dict[str, Any]] = {
+    **BIPED,
+    "all": {
+        **BIPED["all"],
         "timestep": 0.005,  # carries over to 2 ms; what a finer one costs buys more experience
         "net.init_std": 0.6,  # a unit of action moves the joints far
         "joystick.push_speed": 1.0,
@@ -80,18 +102,12 @@ WHOLE_BODY: dict[str, dict[str, Any]] = {
 }
 """A biped that moves its arms too."""
 _STAGES = (
-    # under noise and delay it would walk slower than told, and sway, so as not to fall: commands
-    # count more, and pushes are smaller. A price of power, too, would make it ignore its commands
+    # pushes are smaller: a price of power, or harder ones, would make it ignore its commands
     {
         "env_steps": WALKS,
         "settings": {
-            **REAL,
+            **_REAL_AND_EXACT,
             "joystick.push_speed": 1.0,
-            "joystick.velocity_fine_sigma": 0.015,
-            "joystick.reward.velocity_fine": 4.0,
-            "joystick.reward.velocity_error": -4.0,
-            "joystick.reward.yaw_rate": 3.0,
-            "joystick.reward.yaw_error": -1.0,
             "joystick.reward.fall": -5.0,
         },
     },
@@ -108,15 +124,15 @@ _STAGES = (
     },
 )
 LEGS_DRIVEN: dict[str, dict[str, Any]] = {
-    **LEGGED,
+    **BIPED,
     # small exploration noise means small updates: it falls slowly, for the last stage to learn too
     "optimized": {
-        **LEGGED["optimized"],
+        **BIPED["optimized"],
         "timesteps": 27_000_000,
         "ppo.anneal_steps": 24_000_000,
     },
     "all": {
-        **LEGGED["all"],
+        **BIPED["all"],
         "timestep": 0.02 / 3,  # carries over to 2 ms; what a finer one costs buys more experience
         "curriculum": _STAGES,
         "ppo.end_std": 0.16,
@@ -171,4 +187,4 @@ def of_kind(task: str, feet: int) -> dict[str, dict[str, Any]]:
     """The presets of a robot that has none of its own, by its task and its number of feet."""
     if task != "joystick":
         return ANY
-    return QUADRUPED if feet == 4 else LEGGED
+    return QUADRUPED if feet == 4 else BIPED

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -182,6 +185,42 @@ def test_a_step_is_a_function_of_its_arguments_alone(compiled: Any) -> None:
     chex.assert_trees_all_equal(before, native.step(first.params, first.physics, ctrl))
 
 
+def test_threads_that_share_an_engine_do_not_mix_their_rows(compiled: Any) -> None:
+    engine = compiled("g1_12dof", "native")
+    ctrl = controls(engine, 0.3, 1)[0]
+    given = [starts(engine, seed) for seed in range(2)]
+
+    def forward(start: Any) -> np.ndarray:
+        return np.asarray(engine.step(start.params, start.physics, ctrl)[0].qpos)
+
+    alone = [forward(start) for start in given]
+    with ThreadPoolExecutor(2) as threads:
+        together = [list(threads.map(forward, given)) for _ in range(40)]
+    for pair in together:
+        for got, wanted in zip(pair, alone, strict=True):
+            np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.slow
+def test_a_servo_at_its_force_limit_is_not_damped_implicitly(compiled: Any) -> None:
+    """Fast joints and far targets: some servos are clipped, and the engines agree on all."""
+    native, on_mjx = compiled("g1_12dof", "native"), compiled("g1_12dof", "mjx")
+    start = starts(native)
+    rng = np.random.default_rng(0)
+    lifted = start.physics.qpos.at[:, 2].add(0.5)  # in the air: no contact, no solver
+    fast = jnp.asarray(12.0 * rng.standard_normal(start.physics.qvel[:, 6:].shape), jnp.float32)
+    state = start.physics._replace(qpos=lifted, qvel=start.physics.qvel.at[:, 6:].set(fast))
+    ctrl = controls(native, 1.5, 1)[0]
+    model = native.physics.model
+    reach = np.asarray(ctrl - lifted[:, 7:]) * model.actuator_gainprm[:, 0]
+    force = reach + np.asarray(fast) * model.actuator_biasprm[:, 2]
+    share = np.mean(np.abs(force) > model.actuator_forcerange[:, 1])
+    assert 0.2 < share < 0.9
+    wanted, _ = native.step(start.params, state, ctrl)
+    got, _ = on_mjx.step(start.params, state, ctrl)
+    assert worst(got.qvel, wanted.qvel) < 0.05  # rad/s
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["native", "mjx"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -305,3 +344,10 @@ def test_an_unknown_engine_and_an_odd_timestep_are_refused_with_numbers() -> Non
         make_physics("bullet", model, 1)
     with pytest.raises(UserError, match=r"--timestep .*0\.02.*0\.003"):
         make_task(Config(robot="cartpole", physics="native", timestep=0.003))
+
+
+@pytest.mark.slow
+def test_the_engine_comes_without_a_word() -> None:
+    code = "from jaxrl_hw.envs.physics import mjx"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == ""
