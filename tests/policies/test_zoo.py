@@ -52,7 +52,7 @@ def test_the_error_for_an_unknown_name_lists_the_known_ones(own_zoo, tmp_path):
         zoo.folder_of("g1", tmp_path / "empty")
 
 
-@pytest.mark.parametrize("name", ["g1", "g1_12dof", "go1"])
+@pytest.mark.parametrize("name", ["g1", "g1_12dof", "go1", "go2"])
 def test_every_shipped_policy_is_complete_small_and_for_its_robot(name):
     assert name in zoo.names()
     folder = zoo.folder_of(name)
