@@ -89,6 +89,7 @@ def _write_zip(folder: Path, name: str, path: Path) -> Manifest:
     saved = store.list_checkpoints(run.checkpoints)
     newest, best = store.newest_checkpoint(saved), store.best_checkpoint(saved)
     if newest is None:
+        _check_unchanged(run, saved)
         problem = "every checkpoint is damaged" if saved else "it has no checkpoint yet"
         raise UserError(f"{folder} cannot be packed: {problem}; train it first")
     folders = {newest.folder, best.folder if best else newest.folder, run.policy}
@@ -107,6 +108,16 @@ def _write_zip(folder: Path, name: str, path: Path) -> Manifest:
         manifest = Manifest(name, newest.iteration, best.iteration if best else None, entries)
         _add(archive, MANIFEST, manifest.encode())
     return manifest
+
+
+def _check_unchanged(run: RunDir, saved: list[store.SavedCheckpoint]) -> None:
+    """A checkpoint that a training deletes looks damaged, and is gone a moment later."""
+    time.sleep(0.2)
+    now = store.list_checkpoints(run.checkpoints)
+    if [(one.iteration, one.problem) for one in now] != [
+        (one.iteration, one.problem) for one in saved
+    ]:
+        raise _ChangedError
 
 
 def _small_files(run: RunDir, iteration: int) -> dict[str, Path | bytes]:

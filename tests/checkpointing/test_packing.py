@@ -13,6 +13,7 @@ import zipfile
 import numpy as np
 import pytest
 
+from jaxrl_hw.checkpointing import store
 from jaxrl_hw.checkpointing.checkpoint import Checkpoints
 from jaxrl_hw.checkpointing.description import seal
 from jaxrl_hw.checkpointing.pack import pack
@@ -190,6 +191,16 @@ def test_checkpoints_that_come_and_go_while_it_is_packed_leave_every_zip_whole(n
         assert found[1] == packed.manifest.iteration
         assert np.all(np.asarray(found[0]["x"]) == found[1])
         json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
+
+
+def test_a_checkpoint_deleted_while_it_is_listed_does_not_count_as_damaged(
+    new_run, tmp_path, monkeypatch
+):
+    run = new_run(tmp_path / "runs/busy", returns={4: 1.0}, goal=1000)
+    found = iter([[3]])  # what a listing saw just before a training kept 4 in its place
+    real = store.list_iterations
+    monkeypatch.setattr(store, "list_iterations", lambda folder: next(found, None) or real(folder))
+    assert pack(run, tmp_path / "it.zip").manifest.iteration == 4
 
 
 def test_a_full_disk_leaves_no_half_a_zip(run, tmp_path, monkeypatch, capsys):
