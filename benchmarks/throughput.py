@@ -3,9 +3,10 @@
     python benchmarks/throughput.py [--cases g1,g1_12dof] [--num-envs 512] [--iterations 12]
 
 Each training is the real command in its own process, so that start-up times and memory peaks are
-those a user gets. The physics alone (MuJoCo's thread pool, same model, same number of environments,
-lively actions) is timed right before and right after it: machines of many tenants change speed, so
-compare the ratio. Writes benchmarks/results/throughput-<platform>.json.
+those a user gets. The physics alone (MuJoCo's thread pool, lively actions) is timed right before
+and right after it: machines of many tenants change speed, so compare the ratio. The pool steps the
+training's own model with its flags, its number of environments and its masses, frictions and gains
+per environment. Writes benchmarks/results/throughput-<platform>.json.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import mujoco
 import numpy as np
+
+from jaxrl_hw import Config, get_robot, load_run
+from jaxrl_hw.config.factory import load_task
 
 CASES: dict[str, list[str]] = {
     # 10 physics steps of 2 ms per control step, 4 epochs
@@ -31,7 +36,6 @@ CASES: dict[str, list[str]] = {
     "g1_12dof": ["--robot", "g1_12dof", "--timestep", "0.005", "--ppo.epochs", "5"]
     + ["--net.policy", "256", "128", "--net.value", "256", "128"],
 }
-TIMESTEPS = {"g1": 0.002, "g1_12dof": 0.005}
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -58,23 +62,23 @@ def main() -> None:
 
 
 def measure(name: str, num_envs: int, iterations: int) -> dict[str, Any]:
-    """One case: a cold start, a second start, and the physics alone before and after."""
+    """One case: a cold start, a longer second start, and the physics alone before and after it."""
     with tempfile.TemporaryDirectory() as folder:
-        before = pool_rate(name, num_envs)
-        cold = train(name, num_envs, iterations, Path(folder), "cold")
-        after = pool_rate(name, num_envs)
-        warm = train(name, num_envs, 2, Path(folder), "second")
+        cold = train(name, num_envs, 2, Path(folder), "cold")
+        before = pool_rate(cold["config"])
+        warm = train(name, num_envs, iterations, Path(folder), "second")
+        after = pool_rate(cold["config"])
     pool = statistics.mean([before, after])
     return {
         "case": name,
         "num_envs": num_envs,
-        "train_env_steps_per_s": round(cold["rate"]),
+        "train_env_steps_per_s": round(warm["rate"]),
         "pool_env_steps_per_s": round(pool),
-        "share_of_pool": round(cold["rate"] / pool, 3),
+        "share_of_pool": round(warm["rate"] / pool, 3),
         "first_iteration_cold_s": round(cold["first_s"], 1),
         "first_iteration_second_s": round(warm["first_s"], 1),
-        "peak_resident_bytes": cold["peak"],
-        "predicted_bytes": cold["predicted"],
+        "peak_resident_bytes": warm["peak"],
+        "predicted_bytes": warm["predicted"],
     }
 
 
@@ -105,25 +109,29 @@ def train(name: str, num_envs: int, iterations: int, folder: Path, label: str) -
         "first_s": first,
         "peak": rows[-1]["memory_bytes"],
         "predicted": predicted,
+        "config": load_run(run).config,
     }
 
 
-def pool_rate(name: str, num_envs: int, seconds: float = 6.0) -> float:
-    """Control steps per second of MuJoCo's thread pool alone, fallen robots put back."""
+def pool_rate(config: Config, seconds: float = 6.0) -> float:
+    """Control steps per second of MuJoCo's thread pool alone, fallen robots put back.
+
+    config: of the training, num_envs a number; its model, flags and randomized fields are stepped.
+    """
     from mujoco import batch
 
-    from jaxrl_hw.envs.physics.model import compile_model
-    from jaxrl_hw.envs.robots import get_robot
-
-    robot = get_robot(name)
-    model = compile_model(robot.mjcf, TIMESTEPS[name])
+    robot, num_envs = get_robot(config.robot), int(config.num_envs)
+    task, model = load_task(config)
+    model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_ISLAND)  # as the engine does
     pool = batch.Batch(model, num_envs, 0)
     home = model.key("home")
     pool.reset(keyframe=np.full(num_envs, home.id))
     start, angles = pool.state.copy(), np.array(home.qpos[7:])
     pool.bind("sensordata")
+    for field in task.fields:
+        pool.expand(field)
     rng = np.random.default_rng(0)
-    substeps = round(robot.control_dt / TIMESTEPS[name])
+    substeps = round(robot.control_dt / model.opt.timestep)
     steps, began = 0, time.monotonic()
     while steps < 5 or time.monotonic() - began < seconds:
         if steps == 5:  # past the standing start
