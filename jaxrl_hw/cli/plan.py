@@ -11,11 +11,12 @@ from jaxrl_hw.cli.command import DONE
 from jaxrl_hw.cli.flags import parse, taken
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.hardware import profiles
+from jaxrl_hw.hardware import gpu_compiler, profiles
 from jaxrl_hw.hardware.detect import Hardware, usable_cores
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.loggers.memory_table import breakdown, sizes
 from jaxrl_hw.planning.benchmark import probe
+from jaxrl_hw.planning.memory_model import ESTIMATED
 from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.planning.planner import make_plan
 
@@ -23,8 +24,10 @@ _ABOUT = (
     "Print what a training with these flags would do and use, without training. --json prints it "
     "as data, --probe trains a few iterations with each size first, for its speed, --gpu NAME "
     "plans for a kind of device that is not here: "
-    f"{', '.join(profile.name for profile in profiles.PROFILES[1:])}."
+    f"{', '.join(profile.name for profile in profiles.PROFILES[1:])}. "
+    "--compile beside it has XLA's GPU compiler measure the program for that card, in minutes."
 )
+_SWITCHES = ("--json", "--probe", "--compile")
 
 
 def print_plan(argv: Sequence[str]) -> int:
@@ -33,15 +36,17 @@ def print_plan(argv: Sequence[str]) -> int:
     Raises:
       UserError: a flag that cannot be used, or a run that does not fit.
     """
-    as_data, probing = "--json" in argv, "--probe" in argv
-    gpu, words = taken([word for word in argv if word not in ("--json", "--probe")], "gpu")
+    as_data, probing, compiling = (flag in argv for flag in _SWITCHES)
+    gpu, words = taken([word for word in argv if word not in _SWITCHES], "gpu")
     with Console(sys.stderr if as_data else None) as console:
+        if gpu is None and compiling:
+            raise UserError("--compile is for a card that is not here: add --gpu NAME")
         if gpu is None:
             plan = _plan_here(_parse(words), console, probing)
         elif probing:
             raise UserError(f"--probe trains on this machine: leave --gpu {gpu} out")
         else:
-            plan = _plan_elsewhere(gpu, words)
+            plan = _plan_elsewhere(gpu, words, console, compiling)
     if as_data:
         print(json.dumps(plan.to_dict(), indent=2))
         return DONE
@@ -74,11 +79,13 @@ def _plan_here(config: Config, console: Console, probing: bool) -> Plan:
     return replace(make_plan(config, plan.hardware), xla=plan.xla, warnings=plan.warnings)
 
 
-def _plan_elsewhere(name: str, words: list[str]) -> Plan:
+def _plan_elsewhere(name: str, words: list[str], console: Console, compiling: bool) -> Plan:
     """The plan for a kind of device with all of its memory free.
 
     The run in the default folder was sized for this machine: without --run-dir the plan is of a new
     run.
+
+    compiling: whether the compiler is to measure the program for it, if it has not yet.
     """
     profile = profiles.named(name)
     anew = taken(words, "run-dir")[0] is None and taken(words, "resume")[0] is None
@@ -87,19 +94,43 @@ def _plan_elsewhere(name: str, words: list[str]) -> Plan:
         anew, config = False, _parse(words)
     if config.physics == "native":
         raise UserError(f"--gpu {name} runs --physics mjx: leave --physics native out")
-    device = profile.device
-    notes = [f"an estimate: no {device} is here, and all of its memory counts as free"]
-    if profile.preset != "optimized":
-        notes.append(f"--preset {profile.preset} suits a {device}")
-    hardware = Hardware(
+    config, hardware = replace(config, physics="mjx"), _all_free(profile)
+    plan = make_plan(config, hardware)
+    if compiling:
+        gpu_compiler.target(profile.name)
+        if not plan.footprint.covers_all_sizes:
+            _compile(plan, profile, console)
+            plan = make_plan(config, hardware)
+    plan = replace(plan, warnings=(*plan.warnings, *_notes(profile, plan)))
+    return replace(plan, config=replace(plan.config, resume="auto")) if anew else plan
+
+
+def _compile(plan: Plan, profile: profiles.Profile, console: Console) -> None:
+    """Have the compiler measure the plan's program for a card."""
+    gpu_compiler.check_installed()
+    from jaxrl_hw.training.gpu_figures import measured
+
+    with console.compiling(f"compiling for a {profile.device} (once)"):
+        measured(plan.config, plan.hardware, profile.name)
+
+
+def _all_free(profile: profiles.Profile) -> Hardware:
+    return Hardware(
         platform=profile.platform,
-        name=device,
+        name=profile.device,
         count=1,
         cores=usable_cores(),
         memory_total=profile.memory,
         memory_free=profile.memory,
         memory_source=f"the data sheet of {profile.name}",
-        notes=tuple(notes),
     )
-    plan = make_plan(replace(config, physics="mjx"), hardware)
-    return replace(plan, config=replace(plan.config, resume="auto")) if anew else plan
+
+
+def _notes(profile: profiles.Profile, plan: Plan) -> list[str]:
+    """What the figures of a device that is not here rest on."""
+    device, source = profile.device, plan.footprint.source
+    kind = "an estimate" if source == ESTIMATED else f"{source}, and an estimate of its driver"
+    notes = [f"{kind}: no {device} is here, and all of its memory counts as free"]
+    if profile.preset != "optimized":
+        notes.append(f"--preset {profile.preset} suits a {device}")
+    return notes

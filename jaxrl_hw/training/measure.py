@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -16,7 +17,12 @@ from jaxrl_hw.hardware.measurement_cache import Measurement, store
 from jaxrl_hw.hardware.memory import LARGE, trim
 from jaxrl_hw.planning import memory_model
 from jaxrl_hw.training.run import environments
-from jaxrl_hw.training.train_step import compile_train_step, compile_update, state_form
+from jaxrl_hw.training.train_step import (
+    CompiledStep,
+    compile_train_step,
+    compile_update,
+    state_form,
+)
 from jaxrl_hw.types import Algorithm, TrainState
 
 
@@ -39,14 +45,21 @@ def program_memory(compiled: Any) -> ProgramMemory | None:
 
 
 def items_of(
-    env: Env, form: TrainState, batch: Any, collect: ProgramMemory, update: ProgramMemory
+    env: Env,
+    form: TrainState,
+    batch: Any,
+    collect: ProgramMemory,
+    update: ProgramMemory,
+    platform: str = "",
 ) -> dict[str, int]:
     """Bytes of an iteration at its peak, item by item (`memory_model.ITEMS`).
 
     form, batch: of the train state, and of what goes from one half of the step to the other.
+    platform: that runs it; JAX's own where it is empty.
     """
     networks, optimizer, normalizer = map(_bytes, (form.params, form.opt_state, form.obs_stats))
     learned = networks + optimizer + normalizer
+    kept = _kept_by_malloc(batch) if (platform or jax.default_backend()) == "cpu" else 0
     return {
         "program": collect.code + update.code,
         # the learner that goes into an update stays whole until the next one is there
@@ -55,7 +68,7 @@ def items_of(
         "normalizer": 2 * normalizer,
         "replay": _bytes(form.learner) - learned,
         "environments": _bytes(form.env_state),
-        "rollout": _bytes(batch) + _kept_by_malloc(batch),
+        "rollout": _bytes(batch) + kept,
         "temporaries": max(collect.temporaries, update.temporaries),
         "physics": env.host_bytes,
     }
@@ -77,27 +90,47 @@ def measure(config: Config, hardware: Hardware) -> Measurement:
     """
     # buffers are assigned before machine code is made, which may then be done in a hurry
     quick = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
-    few, many = memory_model.MEASURED_AT
-    small = _made(config, few)
-    large = _made(config, max(many, 2 * small[0].num_envs))
+    points, compiled = compiled_points(config, memory_model.MEASURED_AT, quick)
+    trim()
+    key = memory_model.program_key(config, hardware)
+    return store(key, points=points, lowered={max(points, default=0): compiled.lowered})
+
+
+def compiled_points(
+    config: Config,
+    sizes: tuple[int, int],
+    options: dict[str, Any] | None = None,
+    place: Callable[[TrainState], TrainState] = lambda form: form,
+    platform: str = "",
+) -> tuple[dict[int, dict[str, int]], CompiledStep]:
+    """Bytes by item for two numbers of environments, and the compiled step of the larger one.
+
+    No figures where the backend gives none.
+
+    Args:
+      sizes: about the smaller number, and at least the larger one.
+      options: XLA's compiler options, by name.
+      place: gives the form of a state the device to compile for.
+      platform: of that device; JAX's own where it is empty.
+    """
+    small = _made(config, sizes[0])
+    large = _made(config, max(sizes[1], 2 * small[0].num_envs))
     with ThreadPoolExecutor(1) as thread:
-        waiting = thread.submit(lambda: compile_update(*small, quick))
-        compiled = compile_train_step(*large, quick)
+        waiting = thread.submit(lambda: compile_update(*small[:2], place(small[2]), options))
+        compiled = compile_train_step(*large[:2], place(large[2]), options)
         small_update, small_batch, _ = waiting.result()
     collect, update, few_updated = (
         program_memory(c) for c in (compiled.collect, compiled.update, small_update)
     )
     few, many = small[0].num_envs, large[0].num_envs
-    points = {}
-    if collect and update and few_updated:
-        scaled = collect._replace(temporaries=round(few / many * collect.temporaries))
-        points = {
-            few: items_of(small[0], small[2], small_batch, scaled, few_updated),
-            many: items_of(large[0], large[2], compiled.batch, collect, update),
-        }
-    trim()
-    key = memory_model.program_key(config, hardware)
-    return store(key, points=points, lowered={many: compiled.lowered})
+    if not (collect and update and few_updated):
+        return {}, compiled
+    scaled = collect._replace(temporaries=round(few / many * collect.temporaries))
+    points = {
+        few: items_of(small[0], small[2], small_batch, scaled, few_updated, platform),
+        many: items_of(large[0], large[2], compiled.batch, collect, update, platform),
+    }
+    return points, compiled
 
 
 def _made(config: Config, num_envs: int) -> tuple[Env, Algorithm, TrainState]:
@@ -123,6 +156,4 @@ def _kept_by_malloc(batch: Any) -> int:
     Freed arrays under `memory.LARGE` are used again only by the thread that made them; another
     thread may make the next batch.
     """
-    if jax.default_backend() != "cpu":
-        return 0
     return sum(size for leaf in jax.tree.leaves(batch) if (size := _leaf_bytes(leaf)) < LARGE)

@@ -22,6 +22,7 @@ Train = Callable[..., tuple[int, str, str]]
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("JAXRL_HW_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("JAXRL_HW_GPU_COMPILER", raising=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path / "cache"
 
@@ -149,6 +150,10 @@ def test_a_probe_measures_the_speed_of_each_size_and_train_finds_it(
         (["--gpu", "t4", "--physics", "native"], "--physics native"),
         (["--gpu", "t4", "--probe"], "--gpu t4"),
         (["--gpu"], "--gpu"),
+        (["--compile"], "--gpu NAME"),
+        (["--gpu", "v100", "--compile"], "t4"),
+        (["--gpu", "tpu-v5e", "--compile"], "tpu-v5e"),
+        (["--gpu", "t4", "--compile"], "pip install"),
         (["--memory-limit", "6"], "6GB"),
         (["--memory-limit", "99MB"], "--memory-limit"),
         (["--mem-fraction", "0"], "--mem-fraction"),

@@ -1,0 +1,106 @@
+"""XLA's GPU compiler for cards that are not here.
+
+XLA compiles for a GPU from a description of the card: no driver and no card take part. The compiler
+lives in JAX's CUDA wheels. Beside a JAX for CPUs they would look for a driver at every start, so
+they go into a folder of their own (`site`), and only a process that compiles sees them
+(`environment`). The descriptions, `targets/*.txtpb`, are GpuTargetConfigProtos with figures from
+the cards' data sheets.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from jaxrl_hw.errors import UserError
+from jaxrl_hw.hardware.xla import default_cache_dir
+
+_TARGETS = Path(__file__).parent / "targets"
+_SITE = "JAXRL_HW_GPU_COMPILER"
+_PACKAGES = (
+    *("jax-cuda12-pjrt=={0}", "jax-cuda12-plugin=={0}"),
+    *("nvidia-cuda-nvcc-cu12", "nvidia-cuda-runtime-cu12", "nvidia-nvjitlink-cu12"),
+)
+
+
+def target(name: str) -> Path:
+    """The description of a profile's card.
+
+    Raises:
+      UserError: there is none; names the cards that have one.
+    """
+    path = _TARGETS / f"{name}.txtpb"
+    if not path.is_file():
+        known = ", ".join(sorted(one.stem for one in _TARGETS.glob("*.txtpb")))
+        raise UserError(
+            f"--compile has no description of a {name} for the compiler, only of {known}; "
+            f"without --compile, --gpu {name} is an estimate"
+        )
+    return path
+
+
+def site() -> Path:
+    """The folder of the compiler's wheels: $JAXRL_HW_GPU_COMPILER, or one under the cache."""
+    own = os.environ.get(_SITE)
+    return Path(own).expanduser() if own else default_cache_dir().parent / f"cuda-{_version()}"
+
+
+def check_installed() -> None:
+    """Raise a UserError with the line that installs the compiler, where it is missing."""
+    if not (site() / "jax_plugins").is_dir():
+        wheels = " ".join(_PACKAGES).format(_version())
+        raise UserError(
+            "--compile needs the GPU compiler of JAX, which is not installed; install it with: "
+            f'{sys.executable} -m pip install --no-deps --target "{site()}" {wheels}'
+        )
+
+
+def environment(base: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a process that compiles for a GPU, from those of this one."""
+    folder = site()
+    path = os.pathsep.join([str(folder), *filter(None, [base.get("PYTHONPATH")])])
+    flags = f"--xla_gpu_autotune_level=0 --xla_gpu_cuda_data_dir={folder / 'nvidia' / 'cuda_nvcc'}"
+    return {
+        **base,
+        "PYTHONPATH": path,
+        "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",  # no driver to ask
+        "JAX_PLATFORMS": "",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "XLA_FLAGS": f"{base.get('XLA_FLAGS', '')} {flags}".strip(),
+    }
+
+
+def sharding(path: Path) -> Any:
+    """The described card as a jax.sharding.Sharding, for a process with `environment`'s variables.
+
+    A function compiles for the card where its arguments are jax.ShapeDtypeStructs of this sharding.
+
+    path: the description.
+    """
+    import jax
+    from jax._src import xla_bridge
+    from jax.experimental import topologies
+
+    canonical = xla_bridge.canonicalize_platform
+
+    def canonicalize(platform: str) -> str:
+        """JAX looks "cuda" up among the devices that it has opened, and here it can open none."""
+        try:
+            return canonical(platform)
+        except RuntimeError:
+            return "cuda"
+
+    xla_bridge.canonicalize_platform = canonicalize
+    xla_bridge.discover_pjrt_plugins()
+    topology = topologies.get_topology_desc(
+        platform="cuda", target_config=path.read_text(), topology="1x1x1"
+    )
+    return jax.sharding.SingleDeviceSharding(topology.devices[0])
+
+
+def _version() -> str:
+    return metadata.version("jax")

@@ -1,0 +1,83 @@
+"""The program as XLA's compiler for GPUs sees it: no GPU is needed, but its wheels are."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import jax
+import pytest
+
+from jaxrl_hw import Config, preset_config
+from jaxrl_hw.errors import UserError
+from jaxrl_hw.hardware import gpu_compiler
+from jaxrl_hw.hardware.detect import Hardware
+from jaxrl_hw.plan import main
+from jaxrl_hw.planning.memory_model import COMPILED, footprint
+from jaxrl_hw.training.gpu_figures import measured
+from jaxrl_hw.training.run import environments
+from jaxrl_hw.training.train_step import make_train_step, state_form
+
+CARD = Hardware("gpu", "T4", 1, 2, 16 * 10**9, 16 * 10**9, "the data sheet of t4")
+
+
+def missing() -> str:
+    try:
+        gpu_compiler.check_installed()
+    except UserError as error:
+        return str(error)
+    return ""
+
+
+needs_compiler = pytest.mark.skipif(bool(missing()), reason=missing() or "it is there")
+
+
+def on_a_gpu(robot: str, num_envs: int = 64) -> Config:
+    return replace(preset_config(robot), physics="mjx", num_envs=num_envs)
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_the_compilers_figures_are_kept_for_plans_of_that_card(
+    tmp_path, monkeypatch, capsys
+) -> None:
+    compiler = gpu_compiler.site()
+    monkeypatch.setenv("JAXRL_HW_CACHE", str(tmp_path))
+    monkeypatch.setenv("JAXRL_HW_GPU_COMPILER", str(compiler))
+    config = on_a_gpu("cartpole")
+    assert footprint(config, CARD).source != COMPILED
+    found = measured(config, CARD, "t4")
+    known = footprint(config, CARD)
+    assert known.source == COMPILED
+    assert known.covers_all_sizes
+    for number, items in found["points"].items():
+        assert known.items(number) == {**items, "driver": known.items(number)["driver"]}
+    few, many = found["points"].values()
+    assert few["networks"] == many["networks"]
+    assert 1.5 < many["temporaries"] / few["temporaries"] < 4.1
+    assert found["launches"]["collect"][0] > 100
+    monkeypatch.delenv("JAXRL_HW_GPU_COMPILER")  # what is kept is not compiled again
+    assert main(["--robot", "cartpole", "--gpu", "t4", "--compile"]) == 0
+    assert "compiler" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("platform", ["cuda", "tpu"])
+def test_the_train_step_of_g1_lowers_for_an_accelerator(platform) -> None:
+    env, algorithm = environments(on_a_gpu("g1"))
+    step = jax.jit(make_train_step(env, algorithm))
+    form = state_form(env, algorithm)
+    text = step.trace(form).lower(lowering_platforms=(platform,)).as_text()
+    assert "f64" not in text
+    assert "callback" not in text
+    products = re.findall(r"stablehlo.dot_general.*", text)
+    exact = [line for line in products if "HIGHEST" in line]
+    learned = [line for line in products if any(f"x{n}xf32" in line for n in (256, 128, 32))]
+    # the networks' layers (32: what is estimated) are left to the card's default, all others are exact
+    assert len(exact) > 20
+    assert [line for line in products if line not in exact and line not in learned] == []
+
+
+def test_a_card_without_a_description_is_refused() -> None:
+    with pytest.raises(UserError, match="v100"):
+        measured(on_a_gpu("cartpole"), CARD, "v100")
