@@ -52,7 +52,8 @@ def test_the_compilers_figures_are_kept_for_plans_of_that_card(
     assert known.source == COMPILED
     assert known.covers_all_sizes
     for number, items in found["points"].items():
-        assert known.items(number) == {**items, "driver": known.items(number)["driver"]}
+        expected = {**items, "driver": known.items(number)["driver"]}
+        assert known.items(number) == pytest.approx(expected, rel=1e-3)
     few, many = found["points"].values()
     assert few["networks"] == many["networks"]
     assert 1.5 < many["temporaries"] / few["temporaries"] < 4.1

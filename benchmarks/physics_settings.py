@@ -1,0 +1,191 @@
+"""How exact and how expensive MJX is with other bounds on its solver.
+
+    python benchmarks/physics_settings.py [--robots g1,g1_12dof] [--settings 8/16,8/5,16/5]
+        [--gpu h100] [--num-envs 64] [--control-steps 60]
+
+Every setting steps the same states with the same lively actions as MuJoCo's C engine: from each of
+the C engine's states one control step is taken by both, so that errors do not add up. `off` is the
+share of these steps after which a position (m, rad) differs by more than 1e-3. C stops at 1e-8.
+Times are of this machine's CPU; compare those of one row's robot. With --gpu, launches and bytes
+of temporaries are those of XLA's compiler for that card, per control step of 1,024 environments:
+nothing has run on a GPU. Writes benchmarks/results/physics-settings.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+
+from jaxrl_hw import get_robot, make_physics, preset_config
+from jaxrl_hw.config.factory import load_task
+from jaxrl_hw.envs.physics import mjx
+from jaxrl_hw.envs.physics.api import Physics, PhysState, nominal_params, state_at
+from jaxrl_hw.hardware import gpu_compiler, hlo, xla
+
+RESULTS = Path(__file__).parent / "results" / "physics-settings.json"
+OFF = 1e-3
+COMPILED_FOR = 1024
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="MJX's solver bounds: exactness and cost.")
+    parser.add_argument("--robots", default="g1,g1_12dof,go1,h1,t1,go2")
+    parser.add_argument("--settings", default="8/16,8/8,8/5,16/16,16/5,6/5,4/5")
+    parser.add_argument("--num-envs", type=int, default=64)
+    parser.add_argument("--control-steps", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--gpu", default="", help="a card that XLA's compiler knows, such as h100")
+    parser.add_argument("--launches-of", help=argparse.SUPPRESS)  # of the process that compiles
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    args = parser.parse_args()
+    if args.launches_of:
+        print(json.dumps(compiled(*args.launches_of.split(":"), args.gpu)))
+        return
+    xla.inline_dispatch()
+    settings = [tuple(map(int, one.split("/"))) for one in args.settings.split(",")]
+    rows = [row for name in args.robots.split(",") for row in measure(name, settings, args)]
+    record = {"command": f"python benchmarks/physics_settings.py {' '.join(sys.argv[1:])}".strip()}
+    args.out.write_text(json.dumps({**record, "rows": rows}, indent=2) + "\n")
+    show(rows)
+    print(f"written to {args.out}")
+
+
+def measure(name: str, settings: list[Any], args: argparse.Namespace) -> list[dict[str, Any]]:
+    """All settings of one robot, on the same trajectory of the C engine."""
+    model, substeps = model_of(name)
+    native = make_physics("native", model, substeps)
+    before, ctrls, after = trajectory(native, args.num_envs, args.control_steps, args.seed)
+    rows = []
+    for iterations, searches in settings:
+        physics = engine(model, substeps, iterations, searches)
+        step = jax.jit(jax.vmap(lambda s, c, p=physics: p.step({}, s, c)[0]))
+        step(*slot(before, ctrls, 0))  # compiles
+        errors, began = [], time.perf_counter()
+        for k in range(args.control_steps):
+            got = step(*slot(before, ctrls, k))
+            errors.append(np.abs(np.asarray(got.qpos) - after[k]).max(axis=1))
+        took = time.perf_counter() - began
+        error = np.concatenate(errors)
+        row = {
+            "robot": name,
+            "iterations": iterations,
+            "line_search": searches,
+            "off": float((~(error <= OFF)).mean()),
+            "steps": error.size,
+            "largest_error": float(error.max()),
+            "cpu_ms_per_control_step": round(1e3 * took / args.control_steps, 1),
+        }
+        if args.gpu:
+            row |= elsewhere(f"{name}:{iterations}:{searches}", args.gpu)
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+    return rows
+
+
+def model_of(name: str) -> tuple[mujoco.MjModel, int]:
+    """A robot's model as its preset trains it, and its physics steps per control step."""
+    _, model = load_task(preset_config(name))
+    return model, round(get_robot(name).control_dt / model.opt.timestep)
+
+
+def engine(model: mujoco.MjModel, substeps: int, iterations: int, searches: int) -> Physics:
+    """MJX with other bounds on its solver."""
+    kept = mjx.SOLVER_ITERATIONS, mjx.LINESEARCH_ITERATIONS
+    try:
+        mjx.SOLVER_ITERATIONS, mjx.LINESEARCH_ITERATIONS = iterations, searches
+        return mjx.make(model, substeps, ())
+    finally:
+        mjx.SOLVER_ITERATIONS, mjx.LINESEARCH_ITERATIONS = kept
+
+
+def trajectory(
+    native: Physics, num_envs: int, control_steps: int, seed: int
+) -> tuple[list[PhysState], np.ndarray, np.ndarray]:
+    """States before each control step, the ctrl in it, and C's positions after it.
+
+    Lively actions about the home pose, a new one every control step; fallen robots start anew.
+    """
+    model, rng = native.model, np.random.default_rng(seed)
+    home = state_at(model)
+    start = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num_envs, *leaf.shape)), home)
+    step = jax.jit(jax.vmap(lambda s, c: native.step(nominal_params(model, ()), s, c)[0]))
+    state, states, ctrls, after = start, [], [], []
+    for _ in range(control_steps):
+        noise = 0.3 * rng.standard_normal((num_envs, model.nu))
+        ctrl = (np.asarray(model.key("home").qpos[7:]) + noise).astype(np.float32)
+        states.append(state)
+        ctrls.append(ctrl)
+        state = step(state, jnp.asarray(ctrl))
+        after.append(np.asarray(state.qpos))
+        fallen = state.qpos[:, 2] < 0.5 * home.qpos[2]
+
+        def anew(old: Any, new: Any, fallen: Any = fallen) -> Any:
+            return jnp.where(fallen.reshape(-1, *[1] * (old.ndim - 1)), new, old)
+
+        state = jax.tree.map(anew, state, start)
+    return states, np.stack(ctrls), np.stack(after)
+
+
+def slot(before: list[PhysState], ctrls: np.ndarray, k: int) -> tuple[PhysState, Any]:
+    """The arguments of control step k."""
+    return before[k], jnp.asarray(ctrls[k])
+
+
+def elsewhere(setting: str, card: str) -> dict[str, Any]:
+    """What the compiler says of a setting on a card, from a process that has the compiler."""
+    gpu_compiler.check_installed()
+    command = [sys.executable, __file__, "--launches-of", setting, "--gpu", card]
+    done = subprocess.run(
+        command, env=gpu_compiler.environment(os.environ), capture_output=True, text=True
+    )
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def compiled(name: str, iterations: str, searches: str, card: str) -> dict[str, Any]:
+    """Launches and bytes of one control step of `COMPILED_FOR` environments on a card."""
+    on = gpu_compiler.sharding(gpu_compiler.target(card))
+    model, substeps = model_of(name)
+    physics = engine(model, substeps, int(iterations), int(searches))
+
+    def form(leaf: Any) -> Any:
+        return jax.ShapeDtypeStruct((COMPILED_FOR, *leaf.shape), jnp.float32, sharding=on)
+
+    step = jax.vmap(lambda s, c: physics.step({}, s, c))
+    state, ctrl = jax.tree.map(form, state_at(model)), form(np.zeros(model.nu))
+    program = jax.jit(step).lower(state, ctrl).compile()
+    text = program.as_text()
+    return {
+        "gpu": card,
+        "launches_at_most": hlo.launches(text, int(iterations)).total,
+        "launches_with_two_iterations": hlo.launches(text, 2).total,
+        "temporary_bytes_per_env": program.memory_analysis().temp_size_in_bytes // COMPILED_FOR,
+    }
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    print(f"{'robot':10} {'bounds':>7} {'off':>8} {'largest':>9} {'CPU ms':>7} {'launches':>9}")
+    for r in rows:
+        bounds = f"{r['iterations']}/{r['line_search']}"
+        launches = f"{r['launches_at_most']:,}" if "gpu" in r else "-"
+        print(
+            f"{r['robot']:10} {bounds:>7} {r['off']:8.2%} {r['largest_error']:9.2g} "
+            f"{r['cpu_ms_per_control_step']:7.1f} {launches:>9}"
+        )
+
+
+if __name__ == "__main__":
+    main()
