@@ -20,7 +20,7 @@ from jaxrl_hw.policies import zoo
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "benchmarks.md")
 BLOCK = re.compile(r"(<!-- zoo: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-FIRST = ("g1_12dof", "g1", "go1", "go2")
+FIRST = ("g1_12dof", "g1", "h1", "t1", "go1", "go2")
 IN_SHORT = ("no pushes", "pushes 0.5 m/s", "pushes 1.0 m/s", "all four", "another model")
 
 
