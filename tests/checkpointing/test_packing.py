@@ -13,7 +13,6 @@ import zipfile
 import numpy as np
 import pytest
 
-from jaxrl_hw.checkpointing import store
 from jaxrl_hw.checkpointing.checkpoint import Checkpoints
 from jaxrl_hw.checkpointing.description import seal
 from jaxrl_hw.checkpointing.pack import pack
@@ -193,14 +192,20 @@ def test_checkpoints_that_come_and_go_while_it_is_packed_leave_every_zip_whole(n
         json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
 
 
-def test_a_checkpoint_deleted_while_it_is_listed_does_not_count_as_damaged(
-    new_run, tmp_path, monkeypatch
-):
+def test_a_checkpoint_deleted_while_it_is_listed_does_not_count_as_damaged(new_run, tmp_path):
     run = new_run(tmp_path / "runs/busy", returns={4: 1.0}, goal=1000)
-    found = iter([[3]])  # what a listing saw just before a training kept 4 in its place
-    real = store.list_iterations
-    monkeypatch.setattr(store, "list_iterations", lambda folder: next(found, None) or real(folder))
+    folder = run / "checkpoints"
+    (folder / "4").rename(folder / "4.new")
+    (folder / "3").mkdir()  # a training has deleted half of it
+
+    def go_on() -> None:
+        (folder / "3").rmdir()
+        (folder / "4.new").rename(folder / "4")
+
+    training = threading.Timer(0.1, go_on)
+    training.start()
     assert pack(run, tmp_path / "it.zip").manifest.iteration == 4
+    training.join()
 
 
 def test_a_full_disk_leaves_no_half_a_zip(run, tmp_path, monkeypatch, capsys):
