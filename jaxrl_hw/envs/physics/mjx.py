@@ -18,11 +18,12 @@ with contextlib.redirect_stdout(io.StringIO()):  # it prints twice that the opti
     from mujoco import mjx
 
 SOLVER_ITERATIONS = 8
-LINESEARCH_ITERATIONS = 16
+LINESEARCH_ITERATIONS = 5
 """Bounds on MJX's solver. C MuJoCo stops each simulation when it has converged. MJX iterates all
-environments until the slowest has converged, and on a GPU each iteration waits for the host. With
-large random actions, one control step of a G1 in a hundred is off by more than 1e-3 in qpos at
-these bounds; several in a hundred at 6 and 8, one in two hundred at 16 and 50."""
+environments until the slowest has converged, on a GPU each iteration waits for the host, and its
+line search always runs all of its trips. At these bounds at most one control step in a thousand is
+off by more than 1e-3 in qpos, under large random actions, as at 8 and 16, which takes 1.8 to 3.4
+times as long on a CPU; at 6 and 5 it is one in 25 to 400 (benchmarks/physics_settings.py)."""
 
 
 _SCRATCH = 500
