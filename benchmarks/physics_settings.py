@@ -1,14 +1,14 @@
-"""How exact and how expensive MJX is with other bounds on its solver.
+"""How exact and how expensive MJX, or MuJoCo Warp, is with other bounds on its solver.
 
     python benchmarks/physics_settings.py [--robots g1,g1_12dof] [--settings 8/16,8/5,16/5]
-        [--gpu h100] [--num-envs 64] [--control-steps 60]
+        [--engine mjx|warp] [--gpu h100] [--num-envs 64] [--control-steps 60]
 
 Every setting steps the same states with the same lively actions as MuJoCo's C engine: from each of
 the C engine's states one control step is taken by both, so that errors do not add up. `off` is the
 share of these steps after which a position (m, rad) differs by more than 1e-3. C stops at 1e-8.
 Times are of this machine's CPU; compare those of one row's robot. With --gpu, launches and bytes
 of temporaries are those of XLA's compiler for that card, per control step of 1,024 environments:
-nothing has run on a GPU. Writes benchmarks/results/physics-settings.json.
+nothing has run on a GPU. Writes benchmarks/results/physics-settings.json, or -warp.json.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ import numpy as np
 
 from jaxrl_hw import get_robot, make_physics, preset_config
 from jaxrl_hw.config.factory import load_task
-from jaxrl_hw.envs.physics import mjx
+from jaxrl_hw.envs.physics import mjx, warp
 from jaxrl_hw.envs.physics.api import Physics, PhysState, nominal_params, state_at
 from jaxrl_hw.hardware import gpu_compiler, hlo, xla
 
-RESULTS = Path(__file__).parent / "results" / "physics-settings.json"
+RESULTS = Path(__file__).parent / "results"
+MODULES = {"mjx": mjx, "warp": warp}
 OFF = 1e-3
 COMPILED_FOR = 1024
 
@@ -45,10 +46,13 @@ def main() -> None:
     parser.add_argument("--num-envs", type=int, default=64)
     parser.add_argument("--control-steps", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--engine", choices=MODULES, default="mjx")
     parser.add_argument("--gpu", default="", help="a card that XLA's compiler knows, such as h100")
     parser.add_argument("--launches-of", help=argparse.SUPPRESS)  # of the process that compiles
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path)
     args = parser.parse_args()
+    if args.gpu and args.engine != "mjx":
+        parser.error("--gpu is for --engine mjx: XLA's compiler does not see Warp's kernels")
     if args.launches_of:
         print(json.dumps(compiled(*args.launches_of.split(":"), args.gpu)))
         return
@@ -56,9 +60,11 @@ def main() -> None:
     settings = [tuple(map(int, one.split("/"))) for one in args.settings.split(",")]
     rows = [row for name in args.robots.split(",") for row in measure(name, settings, args)]
     record = {"command": f"python benchmarks/physics_settings.py {' '.join(sys.argv[1:])}".strip()}
-    args.out.write_text(json.dumps({**record, "rows": rows}, indent=2) + "\n")
+    usual = RESULTS / f"physics-settings{'' if args.engine == 'mjx' else '-warp'}.json"
+    out = args.out or usual
+    out.write_text(json.dumps({**record, "rows": rows}, indent=2) + "\n")
     show(rows)
-    print(f"written to {args.out}")
+    print(f"written to {out}")
 
 
 def measure(name: str, settings: list[Any], args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -68,7 +74,7 @@ def measure(name: str, settings: list[Any], args: argparse.Namespace) -> list[di
     before, ctrls, after = trajectory(native, args.num_envs, args.control_steps, args.seed)
     rows = []
     for iterations, searches in settings:
-        physics = engine(model, substeps, iterations, searches)
+        physics = engine(args.engine, model, substeps, iterations, searches)
         step = jax.jit(jax.vmap(lambda s, c, p=physics: p.step({}, s, c)[0]))
         step(*slot(before, ctrls, 0))  # compiles
         errors, began = [], time.perf_counter()
@@ -79,6 +85,7 @@ def measure(name: str, settings: list[Any], args: argparse.Namespace) -> list[di
         error = np.concatenate(errors)
         row = {
             "robot": name,
+            "engine": args.engine,
             "iterations": iterations,
             "line_search": searches,
             "off": float((~(error <= OFF)).mean()),
@@ -99,14 +106,18 @@ def model_of(name: str) -> tuple[mujoco.MjModel, int]:
     return model, round(get_robot(name).control_dt / model.opt.timestep)
 
 
-def engine(model: mujoco.MjModel, substeps: int, iterations: int, searches: int) -> Physics:
-    """MJX with other bounds on its solver."""
-    kept = mjx.SOLVER_ITERATIONS, mjx.LINESEARCH_ITERATIONS
+def engine(
+    name: str, model: mujoco.MjModel, substeps: int, iterations: int, searches: int
+) -> Physics:
+    """An engine with other bounds on its solver."""
+    module: Any = MODULES[name]
+    kept = module.SOLVER_ITERATIONS, module.LINESEARCH_ITERATIONS
     try:
-        mjx.SOLVER_ITERATIONS, mjx.LINESEARCH_ITERATIONS = iterations, searches
-        return mjx.make(model, substeps, ())
+        module.SOLVER_ITERATIONS, module.LINESEARCH_ITERATIONS = iterations, searches
+        made: Physics = module.make(model, substeps, ())
+        return made
     finally:
-        mjx.SOLVER_ITERATIONS, mjx.LINESEARCH_ITERATIONS = kept
+        module.SOLVER_ITERATIONS, module.LINESEARCH_ITERATIONS = kept
 
 
 def trajectory(
@@ -159,7 +170,7 @@ def compiled(name: str, iterations: str, searches: str, card: str) -> dict[str, 
     """Launches and bytes of one control step of `COMPILED_FOR` environments on a card."""
     on = gpu_compiler.sharding(gpu_compiler.target(card))
     model, substeps = model_of(name)
-    physics = engine(model, substeps, int(iterations), int(searches))
+    physics = engine("mjx", model, substeps, int(iterations), int(searches))
 
     def form(leaf: Any) -> Any:
         return jax.ShapeDtypeStruct((COMPILED_FOR, *leaf.shape), jnp.float32, sharding=on)

@@ -7,7 +7,7 @@ from importlib import metadata
 from pathlib import Path
 
 _PACKAGES = (
-    *("jaxrl_hw", "jax", "jaxlib", "mujoco", "mujoco-mjx"),
+    *("jaxrl_hw", "jax", "jaxlib", "mujoco", "mujoco-mjx", "warp-lang"),
     *("optax", "orbax-checkpoint", "numpy"),
 )
 

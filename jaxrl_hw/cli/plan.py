@@ -93,8 +93,11 @@ def _plan_elsewhere(name: str, words: list[str], console: Console, compiling: bo
     if anew and config.run_dir:  # of --config FILE
         anew, config = False, _parse(words)
     if config.physics == "native":
-        raise UserError(f"--gpu {name} runs --physics mjx: leave --physics native out")
-    config, hardware = replace(config, physics="mjx"), _all_free(profile)
+        raise UserError(f"--gpu {name} runs on the card: leave --physics native out")
+    if config.physics == "warp" and compiling:
+        raise UserError("--compile measures --physics mjx: XLA's compiler does not see Warp")
+    engine = config.physics if config.physics == "warp" else "mjx"
+    config, hardware = replace(config, physics=engine), _all_free(profile)
     plan = make_plan(config, hardware)
     if compiling:
         gpu_compiler.target(profile.name)

@@ -64,7 +64,7 @@ def make_task(config: Config, whole: bool = False, other: bool = False) -> tuple
       UserError: as for `load_task`; also for an unknown engine.
     """
     engine = "native" if config.physics == "auto" else config.physics
-    if engine == "native":
+    if engine != "mjx":  # both call back into Python on a CPU
         xla.inline_dispatch()  # before the task's first array opens JAX's devices
     task, model = load_task(config, whole, other)
     substeps = round(robot_spec(config).control_dt / model.opt.timestep)

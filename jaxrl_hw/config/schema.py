@@ -16,7 +16,7 @@ from jaxrl_hw.envs.tasks.cartpole.settings import CartpoleConfig
 from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
 from jaxrl_hw.types import setting
 
-Engine = Literal["auto", "mjx", "native"]
+Engine = Literal["auto", "mjx", "native", "warp"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Config:
     num_envs: int | str = setting("auto", resume=True)
     """Environments stepped side by side: auto (sized from free memory) or a number."""
     physics: Engine = setting("auto", resume=True)
-    """mjx runs on the device, native is MuJoCo's C engine on CPU threads."""
+    """mjx and warp run on the device, native is MuJoCo's C engine on CPU threads. auto: native on a
+    CPU, warp on an NVIDIA GPU for which the doctor has checked it, else mjx."""
     timestep: float = setting(0.0, unit="s", at_least=0.0)
     """Physics time step; 0 is the robot's own. Must divide the control step."""
     timesteps: int = setting(11_000_000, unit="env steps", at_least=0, resume=True)

@@ -255,7 +255,7 @@ def program_key(
 
 _SHAPING = ("robot", "task", "algo", "physics", "timestep", "precision", "threads", "deterministic")
 """Settings that change the program, besides the groups of network, algorithm and task."""
-_COMPILED_BY = ("jax", "jaxlib", "mujoco", "mujoco-mjx")
+_COMPILED_BY = ("jax", "jaxlib", "mujoco", "mujoco-mjx", "warp-lang")
 _ABOVE_TRAINING = ("cli", "evaluation")
 """Packages that no train step imports."""
 

@@ -108,7 +108,7 @@ class Plan:
     def _physics(self) -> str:
         c, h, robot = self.config, self.hardware, robot_spec(self.config)
         timestep = c.timestep or robot.timestep
-        where = f"MJX on the {h.platform}"
+        where = f"{'MuJoCo Warp' if c.physics == 'warp' else 'MJX'} on the {h.platform}"
         if c.physics == "native":
             where = f"MuJoCo's C engine on {c.threads or h.cores} CPU threads"
         steps = f"{round(robot.control_dt / timestep)} steps of {1000 * timestep:g} ms"

@@ -16,6 +16,7 @@ from jaxrl_hw.hardware.detect import Hardware, detect, refine
 from jaxrl_hw.loggers import formats
 from jaxrl_hw.planning.continuation import find_start
 from jaxrl_hw.planning.disk_space import Storage, storage
+from jaxrl_hw.planning.engine import settled
 from jaxrl_hw.planning.memory_model import Footprint, footprint
 from jaxrl_hw.planning.plan import Plan
 
@@ -36,10 +37,8 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
     if hardware is None:
         # an open device knows its memory best, but XLA's variables are set before one is opened
         hardware = refine(detect()) if xla.backend_running() else detect()
-    notes = list(hardware.notes)
-    if config.physics == "auto":
-        config = replace(config, physics="native" if hardware.platform == "cpu" else "mjx")
-    notes += _platform_notes(config, hardware)
+    config, notes = settled(config, hardware)
+    notes = [*hardware.notes, *notes, *_platform_notes(config, hardware)]
     folder = run_folder(config)
     auto = config.num_envs == "auto"
     config, done, source, more = find_start(config, folder, hardware.name)
@@ -51,7 +50,7 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
         ceiling=_ceiling(config, hardware),
         cache_dir=None,
         platform=hardware.platform,
-        host_callback=config.physics == "native" or _evaluates_beside(config, hardware),
+        host_callback=config.physics != "mjx" or _evaluates_beside(config, hardware),
         deterministic=config.deterministic,
     )
     late = [s.name for s in applied if s.origin == "too late"]
@@ -85,8 +84,6 @@ def _platform_notes(config: Config, hardware: Hardware) -> list[str]:
     profile = profiles.of(platform, hardware.name, hardware.memory_total)
     if config.precision == "bfloat16" and not profile.bfloat16:
         notes.append(f"the {hardware.name} has no bfloat16 units: --precision float32 is faster")
-    if config.physics == "mjx" and platform == "cpu":
-        notes.append("MJX on a CPU is many times slower than --physics native")
     if config.eval_every and task_name(config) != "joystick":
         notes.append(
             f"--eval-every has no effect: robots of the {task_name(config)} task follow no commands"

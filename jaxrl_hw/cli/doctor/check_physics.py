@@ -8,25 +8,47 @@ from functools import partial
 from typing import Any
 
 from jaxrl_hw.cli.doctor.check_devices import open_jax
-from jaxrl_hw.cli.doctor.results import FAIL, CheckResult, Context
+from jaxrl_hw.cli.doctor.check_versions import installed
+from jaxrl_hw.cli.doctor.results import FAIL, PASS, CheckResult, Context
 from jaxrl_hw.cli.doctor.run_in_subprocess import run_in_subprocess
+from jaxrl_hw.hardware.detect import detect
+from jaxrl_hw.hardware.passed_checks import remember
 from jaxrl_hw.loggers import formats
+from jaxrl_hw.planning.engine import warp_versions
 
-TOLERANCE = {"native": 1e-4, "mjx": 1e-3}
+TOLERANCE = {"native": 1e-4, "mjx": 1e-3, "warp": 1e-3}
 """Largest difference allowed, in m, rad, m/s and rad/s. The C engine's state is rounded to 32 bits
-once per control step; MJX computes in 32 bits throughout."""
+once per control step; MJX and Warp compute in 32 bits throughout."""
 _STEPS = 10
 _ENVS = 8
 
 
 def check(engine: str, context: Context) -> Iterator[CheckResult]:
-    """The row of an engine, "native" or "mjx"."""
+    """The row of an engine, "native", "mjx" or "warp"."""
     environ = context.environ
     seen = run_in_subprocess(measure, engine, context.platform, timeout_s=120, environ=environ)
     yield judge(engine, seen)
 
 
 native, mjx = partial(check, "native"), partial(check, "mjx")
+
+
+def warp(context: Context) -> Iterator[CheckResult]:
+    """The row of MuJoCo Warp. Where it passes on a GPU, `--physics auto` takes it from then on."""
+    version = installed("warp-lang")
+    if version is None:
+        absent = "warp-lang is not installed: optional, a faster engine for NVIDIA GPUs"
+        yield CheckResult("warp", absent)
+    elif context.platform != "gpu":
+        idle = f"warp-lang {version} is installed; on this platform auto does not take it"
+        yield CheckResult("warp", idle)
+    else:
+        environ = context.environ
+        seen = run_in_subprocess(measure, "warp", "gpu", timeout_s=300, environ=environ)
+        row = judge("warp", seen)
+        if row.status == PASS:
+            remember("warp", detect().name, warp_versions())
+        yield row
 
 
 def judge(engine: str, seen: dict[str, Any]) -> CheckResult:

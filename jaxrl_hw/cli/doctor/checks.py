@@ -52,6 +52,7 @@ CHECKS = (
     Check("matmul", "", "multiplying matrices", check_matmul.check, _SEE, True),
     Check("physics", "native", "stepping MuJoCo's C engine", check_physics.native, _SEE, True),
     Check("physics", "mjx", "stepping MJX", check_physics.mjx, _SEE, True),
+    Check("physics", "warp", "stepping MuJoCo Warp", check_physics.warp, _SEE, True),
     Check("training", "", "training a cartpole", check_training.check, _TRACEBACK, True),
     Check("rendering", "", "drawing a picture off screen", check_optional.check_rendering),
     Check("run folder", "", "writing to the run folder", check_disk.check, _FOLDER),

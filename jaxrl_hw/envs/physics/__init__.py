@@ -1,4 +1,5 @@
-"""Physics engines behind one signature: MJX on the device, MuJoCo's C engine on CPU threads."""
+"""Physics engines behind one signature: MJX and MuJoCo Warp on the device, MuJoCo's C engine on CPU
+threads."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from jaxrl_hw.errors import unknown
 if TYPE_CHECKING:
     import mujoco
 
-ENGINES = ("mjx", "native")
+ENGINES = ("mjx", "native", "warp")
 
 __all__ = ["ENGINES", "ModelParams", "PhysState", "Physics", "make_physics"]
 
@@ -26,7 +27,7 @@ def make_physics(
     """The engine of that name for a model.
 
     Args:
-      engine: "mjx" or "native".
+      engine: "mjx", "native" or "warp".
       model: from `physics.model.compile_model`.
       substeps: physics steps per control step.
       fields: names of MjModel arrays that differ between environments (randomization).
@@ -34,7 +35,7 @@ def make_physics(
       late: ctrl is of `api.late_ctrl`'s form: it changes in the midst of a control step.
 
     Raises:
-      UserError: unknown engine.
+      UserError: unknown engine, or one whose package is not installed.
     """
     if engine == "native":
         from jaxrl_hw.envs.physics import native
@@ -44,4 +45,8 @@ def make_physics(
         from jaxrl_hw.envs.physics import mjx
 
         return mjx.make(model, substeps, fields, late)
+    if engine == "warp":
+        from jaxrl_hw.envs.physics import warp
+
+        return warp.make(model, substeps, fields, late)
     raise unknown("physics engine", engine, ENGINES)

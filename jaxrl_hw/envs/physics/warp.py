@@ -1,0 +1,151 @@
+"""MuJoCo Warp: MuJoCo's pipeline as Warp kernels, called from a jitted train step; for CUDA.
+
+It runs on a CPU too, where the C engine is many times faster. Its results do not repeat to the bit
+on a GPU: threads add up in the order in which they come. Needs the package warp-lang, which
+`pip install "jaxrl_hw[warp]"` brings.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import importlib.util
+import io
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import mujoco
+from jax import Array, lax
+from jax.custom_batching import custom_vmap
+
+from jaxrl_hw.envs.physics.api import ModelParams, Physics, PhysState, ctrl_at
+from jaxrl_hw.errors import UserError
+
+if importlib.util.find_spec("warp") is not None:
+    import warp
+
+    warp.config.log_level = warp.LOG_WARNING  # else it names its devices and every kernel on stdout
+
+with contextlib.redirect_stdout(io.StringIO()):  # it says twice where warp is missing
+    from mujoco import mjx
+
+SOLVER_ITERATIONS = 16
+LINESEARCH_ITERATIONS = 16
+"""Bounds on Warp's solver, which leaves out the environments that have converged, so that generous
+ones cost little. How exact they are: benchmarks/physics_settings.py --engine warp."""
+_ONLY_IN_C = mujoco.mjtDisableBit.mjDSBL_AUTORESET | mujoco.mjtDisableBit.mjDSBL_MIDPHASE
+"""Flags that switch off what Warp does not have."""
+
+
+def is_installed() -> bool:
+    """Whether MJX found Warp."""
+    return bool(mjx.warp.WARP_INSTALLED)
+
+
+def make(
+    model: mujoco.MjModel, substeps: int, fields: tuple[str, ...], late: bool = False
+) -> Physics:
+    """The Warp engine for a model; see `jaxrl_hw.envs.physics.make_physics`.
+
+    Warp keeps the contacts of all environments in one array, and each environment's constraints in
+    rows of one length. Both are as large as the model's geometry can need, by MJX's count. Where a
+    step needs more all the same, its environments count as diverged (not finite).
+
+    Raises:
+      UserError: Warp is not installed.
+    """
+    if not is_installed():
+        raise UserError(
+            "--physics warp needs the package warp-lang, which is not installed: "
+            'pip install "jaxrl_hw[warp]", or use --physics mjx'
+        )
+    model_here = copy.copy(model)
+    model_here.opt.disableflags &= ~int(_ONLY_IN_C)
+    shared = mjx.put_model(model_here, impl="warp").tree_replace(
+        {
+            "opt.iterations": min(SOLVER_ITERATIONS, int(model.opt.iterations)),
+            "opt.ls_iterations": min(LINESEARCH_ITERATIONS, int(model.opt.ls_iterations)),
+            "opt._impl.warn_overflow": 0,  # it would print from the kernels; see `_checked`
+        }
+    )
+    most = mjx.make_data(model, impl="jax")._impl
+    contacts, rows, nu = max(1, int(most.ncon)), max(1, int(most.nefc)), int(model.nu)
+
+    def together(n: int, params: Any, state: PhysState, ctrl: Array) -> tuple[PhysState, Array]:
+        """A control step of n environments, every leaf [n, ...]."""
+
+        def one(params: ModelParams, state: PhysState, ctrl: Array) -> Any:
+            own = shared.replace(**{name: params[name] for name in fields})
+            # Data is large, and its contacts have no axis of environments: it lives only here
+            data = mjx.make_data(
+                model_here, impl="warp", naconmax=n * contacts, njmax=rows
+            ).replace(**state._asdict())
+
+            def substep(data: Any, number: Array) -> tuple[Any, None]:
+                held = ctrl_at(ctrl, number, nu) if late else ctrl
+                return mjx.step(own, data.replace(ctrl=held)), None
+
+            data, _ = lax.scan(substep, data, jnp.arange(substeps))
+            return data
+
+        data = jax.vmap(one)(params, state, ctrl)
+        return _checked(data, n * contacts, rows)
+
+    step = _side_by_side(together, fields)
+    return Physics("warp", model, substeps, fields, step)
+
+
+def _checked(data: Any, contacts: int, rows: int) -> tuple[PhysState, Array]:
+    """State and sensordata of environments [n, ...]; NaN where contacts or constraints were lost.
+
+    contacts: room for those of all environments together.
+    rows: room for the constraints of each.
+    """
+    state = PhysState(data.qpos, data.qvel, data.act, data.qacc_warmstart, data.time)
+    lost = (data._impl.nefc.reshape(-1) > rows) | (data._impl.nacon.max() > contacts)
+
+    def broken(leaf: Array) -> Array:
+        return jnp.where(lost.reshape(-1, *([1] * (leaf.ndim - 1))), jnp.nan, leaf)
+
+    return jax.tree.map(broken, state), broken(data.sensordata)
+
+
+def _side_by_side(together: Any, fields: tuple[str, ...]) -> Any:
+    """The step of one environment, which all environments of a vmap take in one call.
+
+    together: (n, params, state, ctrl), every leaf [n, ...].
+    """
+
+    def batch_of(tree: Any, batched: Any, size: int) -> Any:
+        return jax.tree.map(
+            lambda leaf, has: leaf if has else jnp.broadcast_to(leaf, (size, *leaf.shape)),
+            tree,
+            batched,
+        )
+
+    @custom_vmap
+    def many(params: ModelParams, state: PhysState, ctrl: Array) -> tuple[PhysState, Array]:
+        return together(ctrl.shape[0], params, state, ctrl)
+
+    @many.def_vmap
+    def of_nested(size: int, batched: Any, *args: Any) -> Any:
+        whole = batch_of(args, tuple(batched), size)
+        flat = jax.tree.map(lambda leaf: leaf.reshape(size * leaf.shape[1], *leaf.shape[2:]), whole)
+        out = many(*flat)
+        shaped = jax.tree.map(
+            lambda leaf: leaf.reshape(size, len(leaf) // size, *leaf.shape[1:]), out
+        )
+        return shaped, jax.tree.map(lambda leaf: True, shaped)
+
+    @custom_vmap
+    def step(params: ModelParams, state: PhysState, ctrl: Array) -> tuple[PhysState, Array]:
+        row = jax.tree.map(lambda leaf: leaf[None], (params, state, ctrl))
+        return jax.tree.map(lambda leaf: leaf[0], many(*row))
+
+    @step.def_vmap
+    def of_many(size: int, batched: Any, *args: Any) -> Any:
+        out = many(*batch_of(args, tuple(batched), size))
+        return out, jax.tree.map(lambda leaf: True, out)
+
+    return lambda params, state, ctrl: step({n: params[n] for n in fields}, state, ctrl)
