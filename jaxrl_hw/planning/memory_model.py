@@ -58,6 +58,8 @@ joystick."""
 MJX_COMPILING, MJX_PER_MOTOR = (122_000_000, 880_000_000), (7_200_000, 33_400_000)
 """The same with MJX: for any robot, and per motor, as its step is compiled body by body. Measured
 with cartpole, Go1 and G1 (1, 12 and 29)."""
+WARP_COMPILING = (400_000_000, 1_320_000_000)
+"""The same with MuJoCo Warp and its kernels: measured with Go1 and G1; cartpole takes 0.1 GB less."""
 FIRST_ITERATIONS = 32_000_000
 """What the first iterations and checkpoints add to a process that has compiled its program: 25 to
 42 MB with cartpole, Go1 and G1, both engines and 64 to 2,048 environments."""
@@ -68,7 +70,8 @@ POOL_PER_THREAD = 4_000_000
 """One mjData and its arena on each thread of the native engine."""
 MJX_PER_DOF = 2_200
 """mjx.Data and the solver's temporaries inside a control step, bytes per environment and degree of
-freedom: what XLA counts on a CPU for cartpole, Go1 and G1; not yet measured on an accelerator."""
+freedom: what XLA counts on a CPU for cartpole, Go1 and G1 (with Warp 1,700 for Go1, 2,400 for G1);
+not yet measured on an accelerator."""
 MJX_SCRATCH = 500
 """What its kernels on a CPU leave with malloc, likewise; measured there."""
 
@@ -157,7 +160,9 @@ def checkpoint_bytes(config: Config, num_envs: int) -> int:
 
 def _of_compiling(config: Config) -> tuple[int, int]:
     """What stays of compiling on a CPU, and its peak, bytes."""
-    if config.physics != "mjx":
+    if config.physics == "warp":
+        return WARP_COMPILING
+    if config.physics == "native":
         return COMPILING.get(task_name(config), COMPILING["joystick"])
     (held, peak), (more, each) = MJX_COMPILING, MJX_PER_MOTOR
     motors = len(robot_spec(config).action_scale)
@@ -194,7 +199,8 @@ def estimate(config: Config, hardware: Hardware, needs: Needs) -> dict[str, Memo
         engine = MemoryNeed(POOL_PER_THREAD * (config.threads or hardware.cores), 4 * state)
         collecting = 9 * state // 4
     else:
-        engine = MemoryNeed(0, MJX_SCRATCH * dofs if hardware.platform == "cpu" else 0)
+        keeps = config.physics == "mjx" and hardware.platform == "cpu"
+        engine = MemoryNeed(0, MJX_SCRATCH * dofs if keeps else 0)
         collecting = MJX_PER_DOF * dofs
     return {
         "program": MemoryNeed(0, 0),
