@@ -59,7 +59,7 @@ MJX_COMPILING, MJX_PER_MOTOR = (122_000_000, 880_000_000), (7_200_000, 33_400_00
 """The same with MJX: for any robot, and per motor, as its step is compiled body by body. Measured
 with cartpole, Go1 and G1 (1, 12 and 29)."""
 WARP_COMPILING = (400_000_000, 1_320_000_000)
-"""The same with MuJoCo Warp and its kernels: measured with Go1 and G1; cartpole takes 0.1 GB less."""
+"""The same with MuJoCo Warp and its kernels: measured with Go1 and G1; cartpole: 0.1 GB less."""
 FIRST_ITERATIONS = 32_000_000
 """What the first iterations and checkpoints add to a process that has compiled its program: 25 to
 42 MB with cartpole, Go1 and G1, both engines and 64 to 2,048 environments."""
