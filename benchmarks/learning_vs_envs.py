@@ -141,7 +141,8 @@ def keep(out: Path, args: argparse.Namespace, rows: list[dict[str, Any]]) -> Non
 
 
 def draw(path: Path, args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
-    """Velocity error over env steps, a line per run; a ring where robots fell."""
+    """Velocity error over env steps, a line per run, a colour per number of environments; a ring
+    where robots fell."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -150,11 +151,14 @@ def draw(path: Path, args: argparse.Namespace, rows: list[dict[str, Any]]) -> No
     figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
     colours = plt.get_cmap("viridis")
     sizes = sorted({row["num_envs"] for row in rows})
+    named: set[int] = set()
     for row in rows:
         steps = [point["env_steps"] / 1e6 for point in row["curve"]]
         errors = [point["velocity_error"] for point in row["curve"]]
         colour = colours(sizes.index(row["num_envs"]) / max(1, len(sizes) - 1))
-        label = f"{row['num_envs']:,} environments x {row['unroll']} steps, seed {row['seed']}"
+        new = row["num_envs"] not in named
+        named.add(row["num_envs"])
+        label = f"{row['num_envs']:,} environments x {row['unroll']} steps" if new else None
         axes.plot(steps, errors, "o-", color=colour, label=label)
         fell = [(s, e) for s, e, p in zip(steps, errors, row["curve"], strict=True) if p["falls"]]
         axes.plot(*zip(*fell, strict=True), "o", mfc="none", ms=12, color=colour) if fell else None

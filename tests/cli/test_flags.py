@@ -36,7 +36,7 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
         (["--task", "joystik"], ['"joystik"', '"joystick"?']),
         (["--preset", "fastest"], ['"fastest"', "best, fast, optimized"]),
         (["--algo", "sac"], ['"sac"', "ppo"]),
-        (["--physics", "warp"], ['"warp"', "auto, mjx, native"]),
+        (["--physics", "bullet"], ['"bullet"', "auto, mjx, native, warp"]),
         (["--precision", "float16"], ['"float16"', '"bfloat16"?']),
         (["--ppo.symmetry", "both"], ['ppo symmetry "both"', "augment, loss, none"]),
         (["--iteration", "5"], ['"--iteration"', '"--iterations"?']),
