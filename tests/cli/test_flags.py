@@ -220,7 +220,7 @@ def test_help_tells_choices_units_and_bounds(capsys: pytest.CaptureFixture[str])
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
     for words in (
         "--preset {fast,optimized,best}",
-        "--physics {auto,mjx,native}",
+        "--physics {auto,mjx,native,warp}",
         "Time limit of an episode (a truncation). [s, >= 0.1] (default: 20.0)",
         "[m/s] (default: -1.2 1.2)",
         "--ppo.motion-prior, --ppo.no-motion-prior",
