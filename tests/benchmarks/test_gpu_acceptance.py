@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-BESIDE = ("acceptance_steps", "acceptance_memory", "interruptions")
-
 
 @pytest.fixture(scope="module")
-def acceptance() -> Iterator[Any]:
-    """The script as a module; those beside it as it sees them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCHMARKS))
-        patch.setenv("JAX_PLATFORMS", "cpu")
-        path = BENCHMARKS / "gpu_acceptance.py"
-        spec = importlib.util.spec_from_file_location("gpu_acceptance", path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+def acceptance(script: Any) -> Iterator[Any]:
+    with script("gpu_acceptance") as module:
         yield module
-        for name in BESIDE:
-            sys.modules.pop(name, None)
 
 
 def record(folder: Path) -> dict[str, Any]:

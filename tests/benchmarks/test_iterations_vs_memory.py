@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import io
 import json
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,25 +15,13 @@ from PIL import Image
 
 from jaxrl_hw.planning.benchmark import Outcome
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 TOO_MANY = 99_999_992  # a cartpole needs some 35 kB
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Any]:
-    """The script as a module; those beside it as it sees them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCHMARKS))
-        patch.setenv("JAX_PLATFORMS", "cpu")
-        path = BENCHMARKS / "iterations_vs_memory.py"
-        spec = importlib.util.spec_from_file_location("iterations_vs_memory", path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+def bench(script: Any) -> Iterator[Any]:
+    with script("iterations_vs_memory") as module:
         yield module
-        for name in [name for name in sys.modules if name.startswith("memory_")]:
-            del sys.modules[name]
 
 
 @pytest.fixture(scope="module")
