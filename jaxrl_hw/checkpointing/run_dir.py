@@ -37,6 +37,7 @@ class RunDir:
         self.checkpoints = self.path / "checkpoints"
         self.tensorboard = self.path / "tensorboard"
         self.videos = self.path / "videos"
+        self.profile = self.path / "profile"
         self.policy = self.path / "policy"
         self.lock = Lock(self.session_open)
 

@@ -87,6 +87,8 @@ class Config:
     """Arithmetic of the networks; physics is always float32."""
     threads: int = setting(0, at_least=0, resume=True)
     """CPU threads of the native engine; 0 is all of them. Results do not depend on it."""
+    profile: int = setting(0, unit="iterations", at_least=0, at_most=100, resume=True)
+    """Trace so many iterations, from a session's second one on, and print where their time goes."""
     tensorboard: bool = setting(True, resume=True)
     """Write TensorBoard files."""
     init_from: str = setting("", resume=True)

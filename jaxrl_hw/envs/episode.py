@@ -67,7 +67,8 @@ def step(
     ended. Every reset is freshly random. Consumes key."""
     key_outcome, key_reset = jax.random.split(key)
     ctrl = task.control(task_params, state.task, action)
-    stepped, sensordata = physics.step(state.params, state.physics, ctrl)
+    with jax.named_scope("physics"):
+        stepped, sensordata = physics.step(state.params, state.physics, ctrl)
     finite = is_finite(stepped, sensordata)
     out = task.outcome(
         task_params, state.task, state.params, stepped, sensordata, action, key_outcome

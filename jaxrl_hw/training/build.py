@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.errors import UserError
@@ -39,6 +39,8 @@ class Built(NamedTuple):
     step: TrainStep
     items: dict[str, int] | None
     """Bytes by item as the compiler counts them; None where it does not count."""
+    programs: tuple[Any, ...] = ()
+    """The step's halves as `jax.stages.Compiled`."""
     evaluations: Evaluations | None = None
 
 
@@ -86,7 +88,8 @@ def _compiled(plan: Plan, env: Env, algorithm: Algorithm) -> Built:
         store(key, points={env.num_envs: items}, lowered={env.num_envs: compiled.lowered})
         memory = memory_model.footprint(plan.config, plan.hardware)
         plan = replace(plan, footprint=memory).resized(plan.config)
-    return Built(plan, env, algorithm, compiled.step, items)
+    programs = (compiled.collect, compiled.update)
+    return Built(plan, env, algorithm, compiled.step, items, programs)
 
 
 def _wanted(plan: Plan, may_resize: bool) -> int:

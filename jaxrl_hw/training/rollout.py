@@ -52,7 +52,8 @@ def collect(
 
     def step(carry: tuple[Any, Any], key: Array) -> tuple[tuple[Any, Any], Any]:
         (envs, memory), (key_act, key_step) = carry, jax.random.split(key)
-        action, extras, memory = algorithm.act(learner, envs.obs, key_act, phase_mask, memory)
+        with jax.named_scope("policy"):
+            action, extras, memory = algorithm.act(learner, envs.obs, key_act, phase_mask, memory)
         after, moved = env.step(envs, action, key_step, task_params)
         memory = forget(memory, moved.terminated | moved.truncated)
         return (after, memory), (envs.obs, action, extras, moved)

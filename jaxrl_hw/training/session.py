@@ -25,6 +25,7 @@ from jaxrl_hw.planning.disk_space import is_saved
 from jaxrl_hw.training.build import Build, Built, remember_session
 from jaxrl_hw.training.metrics import Meter, Row, past_early_stop, refuse_nonfinite
 from jaxrl_hw.training.oom import is_out_of_memory
+from jaxrl_hw.training.profiling import Profiler
 from jaxrl_hw.training.stopping import CALLBACK, EARLY_STOP, GOAL, Callback, StopRequest
 from jaxrl_hw.training.train_step import total_steps
 from jaxrl_hw.types import TrainState
@@ -87,6 +88,8 @@ class Session:
         self._meter = Meter(context.memory, built.env.num_envs * built.algorithm.unroll)
         self._rates: list[float] = []
         self._is_crowded = False
+        config, console = self._plan.config, context.console
+        self._profiler = Profiler(context.folder.profile, config.profile, built.programs, console)
         self._board = TensorBoardLog(
             context.folder.tensorboard,
             self._plan.config.tensorboard,
@@ -138,8 +141,9 @@ class Session:
         ended, row, env_steps = GOAL, Row(), total_steps(self.state.env_steps)
         while self._iteration < self._goal:
             self._meter.begin_iteration()
-            state, metrics = self._built.step(self.state)
-            row = self._meter.row(state, metrics)
+            with self._profiler.iteration() as traced:
+                state, metrics = self._built.step(self.state)
+                row = self._meter.row(state, metrics)
             refuse_nonfinite(row, config.algo)
             self.stage = stage_index(config.curriculum, env_steps)
             self.state, self._iteration, env_steps = state, row["iteration"], row["env_steps"]
@@ -147,7 +151,7 @@ class Session:
                 lock.check()
             if self._built.evaluations is not None:
                 row |= self._built.evaluations.row(state, self._iteration, env_steps)
-            self._report(row)
+            self._report(row, traced)
             stopped = context.callback is not None and context.callback(row) is True
             if self._iteration == self._goal:
                 break
@@ -160,10 +164,11 @@ class Session:
         self._save_last(row)
         return ended
 
-    def _report(self, row: Row) -> None:
-        """Log an iteration's row everywhere."""
+    def _report(self, row: Row, traced: bool) -> None:
+        """Log an iteration's row everywhere; a traced one's speed is not typical."""
         context = self._context
-        self._rates.append(row["env_steps_per_s"])
+        if not traced:
+            self._rates.append(row["env_steps_per_s"])
         context.log.append(row)
         self._board.append(self._iteration, row)
         shown = {**row, "goal": self._goal}
@@ -204,6 +209,7 @@ class Session:
     def _close(self, ended: str) -> None:
         """Record what the session measured and why it ended."""
         context, folder = self._context, self._context.folder
+        self._profiler.close()
         self._board.close()
         context.checkpoints.wait()
         if folder.lock.lost:  # the folder is another process's now

@@ -1,0 +1,57 @@
+"""--profile N: a trace of N iterations, and where their time went."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SMALL = [
+    *("--robot", "cartpole", "--physics", "native", "--num-envs", "8", "--no-tensorboard"),
+    *("--ppo.unroll", "4", "--ppo.epochs", "2", "--ppo.minibatch-size", "16"),
+    *("--net.policy", "16", "--net.value", "16", "--cartpole.episode-s", "1"),
+]
+
+pytestmark = pytest.mark.slow  # every test trains
+
+
+def test_a_profiled_run_learns_the_same_and_says_where_its_time_goes(
+    tmp_path: Path, train_process: Any, reproducible: Any
+) -> None:
+    traced, plain = tmp_path / "traced", tmp_path / "plain"
+    flags = [*SMALL, "--iterations", "5", "--run-dir"]
+    assert train_process(*flags, traced, "--profile", "2")[0] == 0
+    assert train_process(*flags, plain)[0] == 0
+    assert reproducible(traced) == reproducible(plain)
+    assert not (plain / "profile").exists()
+    figures = json.loads((traced / "profile/parts.json").read_text())
+    assert figures["iterations"] == 2
+    busy = figures["busy_s"]
+    assert all(busy[part] > 0.0 for part in ("physics", "policy", "task", "randomness", "update"))
+    assert busy["transfer"] == 0.0, "nothing is copied on a CPU"
+    assert 0.0 <= figures["idle_s"] < figures["wall_s"]
+    assert list((traced / "profile").rglob("*.xplane.pb"))
+
+
+def test_a_run_that_ends_within_the_trace_has_what_there_was(
+    tmp_path: Path, train_process: Any
+) -> None:
+    flags = [*SMALL, "--run-dir", tmp_path / "run", "--profile", "9"]
+    code, _, _ = train_process(*flags, "--iterations", "1")
+    assert code == 0
+    assert not (tmp_path / "run/profile").exists(), "the first iteration of a session warms up"
+    code, _, _ = train_process(*flags, "--iterations", "4")
+    assert code == 0
+    figures = json.loads((tmp_path / "run/profile/parts.json").read_text())
+    assert figures["iterations"] == 2
+
+
+def test_a_number_of_iterations_that_cannot_be_traced_is_refused(
+    tmp_path: Path, train_process: Any
+) -> None:
+    code, _, err = train_process(*SMALL, "--run-dir", tmp_path / "run", "--profile", "-1")
+    assert code == 2
+    assert len(err.strip().splitlines()) == 1
+    assert not (tmp_path / "run").exists()
