@@ -391,31 +391,6 @@ def test_a_standing_robot_that_a_push_has_set_off_is_paid_for_stepping(
     assert less == steps, "both feet are down"
 
 
-@pytest.mark.parametrize(
-    ("command", "speed", "free"), [(0.0, 0.3, False), (0.0, 0.5, True), (0.5, 0.5, False)]
-)
-def test_a_robot_far_off_its_command_may_step_as_it_likes(
-    command: float, speed: float, free: bool
-) -> None:
-    """Told to go forward at `command`, it goes at `speed`. What the gait pays is constant then."""
-    at = stage(config=replace(CALM, free_gait_speed=0.4))
-    qpos = np.array(at.model.key("home").qpos)
-    qpos[7] += 0.2  # a joint off home costs who is to stand
-    qvel = np.zeros(at.model.nv)
-    qvel[0] = speed
-    told = {"command": jnp.array([command, 0.0, 0.0])}
-    gait = [
-        [float(out.rewards[name]) for name in ("foot_height", "foot_contact")]
-        for phase in (0.05, 0.55, 0.775)
-        for out in [at.see(qpos, qvel, np.zeros(12), phase=jnp.float32(phase), **told)]
-    ]
-    weights, half = at.config.reward, 0.5
-    constant = [half * weights.foot_height * 0.02, 2 * half * weights.foot_contact * 0.02]
-    assert all(paid == pytest.approx(constant, rel=1e-5) for paid in gait) == free
-    out = at.see(qpos, qvel, np.zeros(12), **told)
-    assert (float(out.rewards["stand_still"]) == 0.0) == (free or command > 0.0)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("pitch_rate", "steps"), [(0.2, False), (0.8, True), (-0.8, True)])
 def test_a_standing_robot_that_sees_all_of_the_clock_is_paid_for_stepping(

@@ -43,15 +43,6 @@ def is_standing(command: Array) -> Array:
     return jnp.linalg.norm(command) < STANDING_SPEED
 
 
-def frees_gait(c: JoystickParams, command: Array, velocity: Array) -> Array:
-    """Whether a robot is so far off its command [3] that it may step as it likes.
-
-    velocity: [3] m/s, base frame.
-    """
-    off = jnp.linalg.norm(velocity[:2] - command[:2])
-    return (c.free_gait_speed > 0.0) & (off >= c.free_gait_speed)
-
-
 def is_to_stand(c: JoystickParams, command: Array, physics: PhysState, feet: Array) -> Array:
     """Whether a robot must stand still: its command [3] says so, and no push moves it.
 

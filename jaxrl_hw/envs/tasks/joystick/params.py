@@ -36,7 +36,6 @@ class JoystickParams(NamedTuple):
     standing_phase_speed: Number  # m/s
     recovery_speed: Number  # m/s
     recovery_after_s: Number  # s
-    free_gait_speed: Number  # m/s
     push_speed: Number  # m/s
     push_interval_s: Number  # s
     noise: Number

@@ -13,9 +13,6 @@ from jax import Array
 
 from jaxrl_hw.envs.tasks.joystick.commands import is_standing
 
-FREE_GAIT = 0.5
-"""What a gait term pays, as a share, while any step will do: less than a good gait, so that no
-robot gains by being off its command."""
 LANDING = 0.03
 """A foot that sinks below this height is about to land, m."""
 
@@ -25,7 +22,6 @@ class Signals(NamedTuple):
 
     command: Array  # [3] m/s, m/s, rad/s
     standing: Array  # bool [], the robot must stand still
-    free: Array  # bool [], it may step as it likes
     velocity: Array  # [3] m/s, base frame
     angular_velocity: Array  # [3] rad/s, base frame
     gravity: Array  # [3] unit vector, base frame
@@ -71,12 +67,11 @@ def foot_height(s: Signals) -> Array:
     # a swinging foot may be higher than the curve, as a long step needs; a standing one may not
     below = jnp.maximum(s.swing_height - s.foot_height, 0.0)
     error = jnp.where(s.stance, s.foot_height, below)
-    return jnp.where(s.free, FREE_GAIT, jnp.exp(-jnp.sum(error**2) / s.height_sigma))
+    return jnp.exp(-jnp.sum(error**2) / s.height_sigma)
 
 
 def foot_contact(s: Signals) -> Array:
-    agrees = (s.contact == s.stance).astype(jnp.float32)
-    return jnp.sum(jnp.where(s.free, FREE_GAIT, agrees))
+    return jnp.sum((s.contact == s.stance).astype(jnp.float32))
 
 
 def slip(s: Signals) -> Array:

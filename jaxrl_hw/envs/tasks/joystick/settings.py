@@ -121,9 +121,6 @@ class JoystickConfig:
     recovery_after_s: float = _varies(0.0, "s")
     """Time in an episode from which `recovery_speed` counts: a robot that has just begun falls, it
     does not stumble."""
-    free_gait_speed: float = _varies(0.0, "m/s", at_least=0.0)
-    """Velocity error from which a robot may step as it likes: a push has moved it, and the step
-    that catches it seldom fits the gait's clock. The gait's rewards are then constant. 0: never."""
     push_speed: float = _varies(1.2, "m/s", driven=0.0)
     """Largest sudden change of the base's horizontal velocity; 0 for none."""
     push_interval_s: float = _varies(5.0, "s", at_least=0.1)

@@ -50,16 +50,13 @@ def of(
     law = motors.law(b, params)
     torque = motors.torque(law, ctrl, joint, joint_velocity)
     feet = jnp.concatenate([physics.qvel[3:6], joint_velocity]) @ b.feet_from_rates
-    velocity = geometry.rotate_inverse(quat, physics.qvel[:3])
-    free = commands.frees_gait(p, state.command, velocity)
-    standing = commands.is_to_stand(p, state.command, physics, feet) & ~free
+    standing = commands.is_to_stand(p, state.command, physics, feet)
     stance, swing_height = gait.wanted(p, t.robot, state.phase, standing)
     fell = (physics.qpos[2] < t.robot.fall_height) | (-gravity[2] < np.cos(t.settings.fall_tilt))
     return rewards.Signals(
         command=state.command,
         standing=standing,
-        free=free,
-        velocity=velocity,
+        velocity=geometry.rotate_inverse(quat, physics.qvel[:3]),
         angular_velocity=physics.qvel[3:6],
         gravity=gravity,
         height_error=physics.qpos[2] - (t.robot.base_height - p.crouch),
