@@ -120,11 +120,13 @@ class EnvSpec(NamedTuple):
     critic_size: int  # C
     action_size: int  # A
     symmetry: Symmetry | None = None
+    ahead_size: int = 0
+    """Entries of the critic's that tell what is to come, right after the policy's."""
 
     @property
     def unseen(self) -> int:
-        """Entries, the last ones, that the critic sees and the policy does not."""
-        return max(self.critic_size - self.obs_size, 0)
+        """Entries, the last ones, that the critic sees and the policy could estimate."""
+        return max(self.critic_size - self.ahead_size - self.obs_size, 0)
 
 
 class Algorithm(NamedTuple):

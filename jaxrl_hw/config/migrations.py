@@ -16,6 +16,7 @@ RENAMED = {
 }
 """Old keys, and what they are called now."""
 BEFORE = {
+    "joystick.foresight": False,
     "joystick.standing_phase": 1.0,
     "joystick.standing_phase_speed": 0.0,
     "joystick.swing_exponent": 1.0,

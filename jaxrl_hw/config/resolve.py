@@ -54,7 +54,7 @@ def algorithm_needs(config: Config) -> Needs:
       UserError: unknown algorithm.
     """
     entry, robot = algorithm_entry(config.algo), get_robot(config.robot)
-    obs, critic, _ = task_sizes(task_name(config), robot)
+    obs, critic, _ = task_sizes(task_name(config), robot, task_settings(config))
     sizes = Sizes(obs, critic, len(robot.action_scale), robot.mirror is not None)
     return entry.needs(getattr(config, entry.name), config.net, sizes)
 

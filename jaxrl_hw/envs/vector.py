@@ -41,11 +41,14 @@ class Env(NamedTuple):
     phase_mask: Callable[[TaskParams], PhaseMask | None] = lambda task_params: None
     motion_prior: Callable[[], Motion] | None = None
     host_bytes: int = 0  # what the engine keeps outside JAX
+    ahead_size: int = 0  # see `Task`
 
     @property
     def spec(self) -> EnvSpec:
         """What an algorithm is made for."""
-        return EnvSpec(self.obs_size, self.critic_size, self.action_size, self.symmetry)
+        return EnvSpec(
+            self.obs_size, self.critic_size, self.action_size, self.symmetry, self.ahead_size
+        )
 
 
 def make_vector_env(
@@ -100,6 +103,7 @@ def make_vector_env(
         phase_mask,
         task.motion_prior,
         physics.host_bytes[0] + num_envs * physics.host_bytes[1],
+        task.ahead_size,
     )
 
 

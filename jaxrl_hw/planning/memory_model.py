@@ -184,7 +184,8 @@ def _state_bytes(config: Config) -> tuple[int, int]:
     """Bytes of one environment's state, as float32 numbers: by its task's `sizes`, and beside."""
     robot, task = robot_spec(config), task_name(config)
     stages = [settings for _, settings in stage_settings(config)]
-    return 4 * task_sizes(task, robot)[2], 4 * task_entry(task).more_numbers(stages, robot)
+    sizes = task_sizes(task, robot, stages[0])
+    return 4 * sizes[2], 4 * task_entry(task).more_numbers(stages, robot)
 
 
 def estimate(config: Config, hardware: Hardware, needs: Needs) -> dict[str, MemoryNeed]:

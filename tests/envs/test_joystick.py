@@ -20,7 +20,7 @@ from jaxrl_hw.envs.physics.api import PhysState, nominal_params
 from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.envs.tasks.api import Outcome, Task
 from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
-from jaxrl_hw.envs.tasks.joystick.task import JoystickState
+from jaxrl_hw.envs.tasks.joystick.state import Ahead, JoystickState
 
 LEGGED = ("g1_12dof", "g1", "go1", "go2", "h1", "t1")
 CALM = JoystickConfig(noise=0.0, randomize=False, push_speed=0.0)
@@ -391,6 +391,54 @@ def test_a_standing_robot_that_a_push_has_set_off_is_paid_for_stepping(
     assert less == steps, "both feet are down"
 
 
+def test_the_critic_sees_the_push_and_the_command_that_come() -> None:
+    config = replace(CALM, foresight=True, push_speed=1.0)
+    at = stage(config=config)
+    state = some_state(at)
+    push, told, coming = np.array([0.3, -0.9]), np.array([0.5, 0, 0]), np.array([-0.5, 0.2, 0.8])
+    known = {
+        "command": jnp.asarray(told, jnp.float32),
+        "ahead": Ahead(jnp.asarray(coming, jnp.float32), jnp.asarray(push, jnp.float32)),
+    }
+    waits = {"push_left": jnp.int32(11), "command_left": jnp.int32(26)}
+    out = at.see(**state, **known, **waits)
+    # a control step of 0.02 s has passed: the push is 0.2 s away, the command 0.5 s
+    near_push, near_command = math.exp(-0.4), math.exp(-1.0)
+    kick = rotation(state["qpos"][3:7]).T @ np.append(push, 0.0)
+    change = (coming - told) * [2.0, 2.0, 1.0]
+    wanted = [near_push, *(near_push * kick[:2]), near_command, *(near_command * change)]
+    np.testing.assert_allclose(out.obs.critic[47:54], wanted, atol=2e-6)  # float32
+    np.testing.assert_array_equal(
+        out.obs.policy, stage().see(**state, command=known["command"]).obs.policy
+    )
+    np.testing.assert_array_equal(out.physics.qvel, np.asarray(state["qvel"], np.float32))
+
+    due = at.see(**state, **known, push_left=jnp.int32(1), command_left=jnp.int32(1))
+    changed = np.asarray(due.physics.qvel) - np.asarray(state["qvel"], np.float32)
+    np.testing.assert_allclose(changed[:2], push, atol=1e-6)
+    np.testing.assert_allclose(due.task.command, coming, atol=1e-6)
+    assert np.any(np.asarray(due.task.ahead.push) != push.astype(np.float32)), "drawn anew"
+
+
+def test_a_robot_is_pushed_and_told_as_hard_and_as_often_with_foresight() -> None:
+    asked = replace(CALM, push_speed=1.0, push_interval_s=0.4, resample_s=(0.2, 0.4))
+    means = []
+    for foresight in (False, True):
+        at = stage(config=replace(asked, foresight=foresight))
+        start = at.reset(jax.random.split(KEY, 2048))
+        one = functools.partial(at.task.outcome, at.task.params)
+        due = start.task._replace(push_left=jnp.ones(2048, jnp.int32), command_left=jnp.ones(2048))
+        seen = jnp.zeros((2048, at.model.nsensordata))
+        action = jnp.zeros((2048, 12))
+        keys = jax.random.split(jax.random.fold_in(KEY, 1), 2048)
+        out = jax.jit(jax.vmap(one))(due, start.params, start.physics, seen, action, keys)
+        push = np.linalg.norm(out.physics.qvel[:, :2] - start.physics.qvel[:, :2], axis=-1)
+        told = np.asarray(out.task.command)
+        means.append([push.mean(), push.max(), np.abs(told).mean(), (told == 0).all(axis=1).mean()])
+    np.testing.assert_allclose(means[0], means[1], atol=0.03)
+    assert means[1][0] == pytest.approx(0.5, abs=0.03)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("pitch_rate", "steps"), [(0.2, False), (0.8, True), (-0.8, True)])
 def test_a_standing_robot_that_sees_all_of_the_clock_is_paid_for_stepping(
@@ -435,19 +483,25 @@ def mirrored(at: Stage, state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 @pytest.mark.slow
 @pytest.mark.parametrize("robot", LEGGED)
 def test_a_mirrored_robot_sees_the_mirrored_observation_and_earns_the_same(robot: str) -> None:
-    at = stage(robot)
+    at = stage(robot, replace(CALM, foresight=True))
     symmetry = at.task.symmetry
     assert symmetry is not None
+    mirror_push, mirror_command = jnp.array([1.0, -1.0]), jnp.array([1.0, -1.0, -1.0])
+    coming, push = jnp.array([-0.2, 0.1, 0.9]), jnp.array([0.8, -0.5])
     for seed in range(3):
         state = some_state(at, seed)
         if seed == 2:  # one with its feet on the floor
             state["qpos"][:7] = at.model.key("home").qpos[:7] - [0, 0, 0.02, 0, 0, 0, 0]
         command, phase = jnp.array([0.4, 0.3, -0.7]), 0.3
-        there = at.see(**state, command=command, phase=jnp.float32(phase))
+        soon = {"push_left": jnp.int32(9), "command_left": jnp.int32(5)}
+        ahead = Ahead(coming, push)
+        there = at.see(**state, command=command, phase=jnp.float32(phase), ahead=ahead, **soon)
         here = at.see(
             **mirrored(at, state),
-            command=command * jnp.array([1.0, -1.0, -1.0]),
+            command=command * mirror_command,
             phase=jnp.float32(phase + 0.5),
+            ahead=Ahead(coming * mirror_command, push * mirror_push),
+            **soon,
         )
         # The feet of the reflected state are where the reflection puts them to 1e-6 m (x 10).
         np.testing.assert_allclose(

@@ -23,7 +23,7 @@ from jaxrl_hw.envs.physics import make_physics, servo
 from jaxrl_hw.envs.physics.api import late_ctrl, nominal_params, state_at
 from jaxrl_hw.envs.physics.model import compile_model
 from jaxrl_hw.envs.robots import get_robot
-from jaxrl_hw.envs.tasks import task_entry
+from jaxrl_hw.envs.tasks import task_entry, task_sizes
 from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.train import main
@@ -306,6 +306,18 @@ def test_a_plan_knows_how_large_the_parts_make_an_environment() -> None:
             counts.append(sum(leaf.size for leaf in jax.tree.leaves((form.params, form.task))))
         planned = entry.more_numbers([settings(**changes).joystick], robot)
         assert planned == counts[1] - counts[0]
+
+
+def test_a_plan_knows_what_foresight_adds_to_an_environment() -> None:
+    robot, counts, planned = get_robot("g1_12dof"), [], []
+    for foresight in (False, True):
+        task, _ = load_task(settings(foresight=foresight))
+        form = jax.eval_shape(lambda key, task=task: task.reset(task.params, key), KEY)
+        counts.append(sum(leaf.size for leaf in jax.tree.leaves((form.task, form.obs))))
+        wanted = settings(foresight=foresight).joystick
+        planned.append(task_sizes("joystick", robot, wanted))
+        assert planned[-1][:2] == (task.obs_size, task.critic_size)
+    assert planned[1][2] - planned[0][2] == counts[1] - counts[0] == 12
 
 
 def test_a_drawn_robot_weighs_the_same_on_a_card_with_tf32() -> None:

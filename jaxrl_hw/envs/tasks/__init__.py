@@ -33,8 +33,8 @@ class TaskEntry:
     """A frozen dataclass with a default for every field, or None where it has no settings."""
     suits: Callable[[Any], bool] = lambda robot: True
     """Whether a RobotSpec can do it."""
-    sizes: Callable[[Any], tuple[int, int, int]] | None = None
-    """RobotSpec -> what `task_sizes` gives."""
+    sizes: Callable[[Any, Any], tuple[int, int, int]] | None = None
+    """(RobotSpec, its settings or None for their usual size) -> what `task_sizes` gives."""
     more_numbers: Callable[[Sequence[Any], Any], int] = lambda stages, robot: 0
     """(its settings in every stage of a run, RobotSpec) -> numbers in one environment's state
     beside those of `sizes`."""
@@ -84,17 +84,21 @@ def make_task(name: str, settings: Any, robot: Any, model: Any) -> Task:
     return task
 
 
-def task_sizes(name: str, robot: Any) -> tuple[int, int, int]:
+def task_sizes(name: str, robot: Any, settings: Any = None) -> tuple[int, int, int]:
     """Numbers in the policy's observation, in the critic's, and in one environment's state.
 
     Those of a task that does not say are estimated as a joystick task's.
 
+    settings: the task's; None where only the policy's observation counts.
+
     Raises:
       UserError: unknown task.
     """
-    sizes = task_entry(name).sizes or _shipped()["joystick"].sizes
+    sizes = task_entry(name).sizes
+    if sizes is None:
+        sizes, settings = _shipped()["joystick"].sizes, None
     assert sizes is not None
-    return sizes(robot)
+    return sizes(robot, settings)
 
 
 def register_task(name: str, make: TaskMaker, settings: type | None = None) -> None:

@@ -57,6 +57,9 @@ class Task(NamedTuple):
     reset: Callable[[TaskParams, Array], Start]
     control: Callable[[TaskParams, Any, Array], Array]
     outcome: Callable[[TaskParams, Any, ModelParams, PhysState, Array, Array, Array], Outcome]
+    ahead_size: int = 0
+    """Entries of the critic's observation that tell what is to come, right after those that the
+    policy has too: a policy cannot learn to estimate them."""
     params: TaskParams = ()
     """Those of the settings that the task was made with."""
     params_of: Callable[[Any], TaskParams] = lambda settings: ()

@@ -23,5 +23,8 @@ class CartpoleConfig:
 
 
 ENTRY = TaskEntry(
-    "cartpole", CartpoleConfig, lambda robot: not robot.feet, sizes=lambda robot: (5, 5, 40)
+    "cartpole",
+    CartpoleConfig,
+    lambda robot: not robot.feet,
+    sizes=lambda robot, settings: (5, 5, 40),
 )

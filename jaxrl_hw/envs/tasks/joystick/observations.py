@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from jaxrl_hw.envs.tasks.joystick import geometry
 from jaxrl_hw.envs.tasks.joystick.commands import STANDING_SPEED
 from jaxrl_hw.envs.tasks.joystick.settings import observation_sizes
 from jaxrl_hw.types import Observation, PhaseMask, SignedPermutation, Symmetry
@@ -56,6 +57,32 @@ class Readings(NamedTuple):
     foot_height: Array  # [F] m
     foot_contact: Array  # [F] 0 or 1
     friction: Array  # [] floor friction coefficient
+    ahead: Array  # [7] of `ahead_entries`, or [0]
+
+
+def ahead_entries(
+    quat: Array, command: Array, next_command: Array, push: Array, waits: tuple[Array, Array]
+) -> Array:
+    """What the critic sees of what is to come [7]: the nearness of the next push, that push in the
+    base frame, the nearness of the next command, and the change that it brings.
+
+    Nearness is 1 now and falls by e in `_SOON_S`; it scales what comes, so that what is far off
+    does not show.
+
+    Args:
+      quat: [4] of the base, wxyz.
+      command, next_command: [3].
+      push: [2] m/s, world frame.
+      waits: [] s until the push and until the command.
+    """
+    pushed, told = (jnp.exp(-wait / _SOON_S) for wait in waits)
+    kick = geometry.rotate_inverse(quat, jnp.append(push, 0.0))[:2]
+    change = (next_command - command) * jnp.array([VELOCITY_SCALE, VELOCITY_SCALE, 1.0])
+    return jnp.concatenate([pushed[None], pushed * kick, told[None], told * change])
+
+
+_SOON_S = 0.5
+"""About as far ahead as a discount of 0.97 per control step of 20 ms looks."""
 
 
 def policy_entries(r: Readings) -> Array:
@@ -120,6 +147,7 @@ def observe(r: Readings, seen: Readings, unit_noise: Array, scale: Any) -> Obser
     critic = jnp.concatenate(
         [
             policy_entries(r),
+            r.ahead,
             r.velocity * VELOCITY_SCALE,
             r.base_height[None] * 5.0,
             r.foot_height * 10.0,
@@ -130,7 +158,7 @@ def observe(r: Readings, seen: Readings, unit_noise: Array, scale: Any) -> Obser
     return Observation(policy_entries(seen) + noise, critic)
 
 
-def symmetry(mirror: Any) -> Symmetry:
+def symmetry(mirror: Any, foresight: bool = False) -> Symmetry:
     """Reflection through the robot's xz plane, from its `robots.spec.Mirror`.
 
     Vectors flip y, rotation vectors flip x and z, and the gait is half a cycle on, which turns
@@ -140,7 +168,9 @@ def symmetry(mirror: Any) -> Symmetry:
     feet = SignedPermutation(np.array(mirror.foot_perm), np.ones(len(mirror.foot_perm), np.float32))
     gyro, gravity, command = _signs(-1, 1, -1), _signs(1, -1, 1), _signs(1, -1, -1)
     policy = _concatenate([gyro, gravity, command, joints, joints, joints, _signs(-1, -1)])
-    critic = _concatenate([policy, _signs(1, -1, 1), _signs(1), feet, feet, _signs(1)])
+    ahead = [_signs(1, 1, -1), _signs(1, 1, -1, -1)] if foresight else []
+    seen = [_signs(1, -1, 1), _signs(1), feet, feet, _signs(1)]
+    critic = _concatenate([policy, *ahead, *seen])
     return Symmetry(policy, critic, joints)
 
 

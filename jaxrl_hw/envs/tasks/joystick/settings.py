@@ -125,6 +125,10 @@ class JoystickConfig:
     """Largest sudden change of the base's horizontal velocity; 0 for none."""
     push_interval_s: float = _varies(5.0, "s", at_least=0.1)
     """Mean time between pushes."""
+    foresight: bool = setting(False, driven=False)
+    """The critic sees the next push and the next command before they come. They are no consequence
+    of an action, so a critic that knows them leaves less noise in the advantages (Mao et al. 2019,
+    arXiv:1807.02264). The policy never sees them."""
     noise: float = _varies(1.0, at_least=0.0)
     """Scale of all observation noise; 0 for none."""
     randomize: bool = setting(True, driven=True)
@@ -175,23 +179,28 @@ class JoystickConfig:
     reward: JoystickReward = setting(JoystickReward)
 
 
-def observation_sizes(joints: int, feet: int) -> tuple[int, int]:
+AHEAD = 7
+"""Entries of the critic's observation that tell what is to come (`observations.ahead_entries`)."""
+
+
+def observation_sizes(joints: int, feet: int, foresight: bool = False) -> tuple[int, int]:
     """Entries of the policy's and the critic's observation: (O, C)."""
     policy = 11 + 3 * joints
-    return policy, policy + 5 + 2 * feet
+    return policy, policy + AHEAD * foresight + 5 + 2 * feet
 
 
-def sizes(robot: Any) -> tuple[int, int, int]:
+def sizes(robot: Any, settings: JoystickConfig | None = None) -> tuple[int, int, int]:
     """Numbers in the policy's observation, in the critic's, and in one environment's state.
 
     They follow from the robot's joints and feet, so that a plan needs no simulator. `robot` is a
     RobotSpec. Source: episode.EnvState for the state.
     """
+    foresight = settings is not None and settings.foresight
     joints, feet = len(robot.action_scale), len(robot.feet)
     bodies = joints + 2
-    obs, critic = observation_sizes(joints, feet)
+    obs, critic = observation_sizes(joints, feet, foresight)
     physics = 3 * (joints + 7) + 8 * bodies + 2 * (joints + 6)
-    return obs, critic, physics + 13 * 3 + joints + obs + critic
+    return obs, critic, physics + 13 * 3 + 5 * foresight + joints + obs + critic
 
 
 def more_numbers(stages: Sequence[JoystickConfig], robot: Any) -> int:

@@ -10,7 +10,7 @@ from jaxrl_hw.envs.physics.api import ModelParams, PhysState
 from jaxrl_hw.envs.tasks.joystick import commands, gait, geometry, motors, observations, rewards
 from jaxrl_hw.envs.tasks.joystick.layout import Legged
 from jaxrl_hw.envs.tasks.joystick.params import JoystickParams
-from jaxrl_hw.envs.tasks.joystick.state import Joystick, JoystickState, target_of
+from jaxrl_hw.envs.tasks.joystick.state import Ahead, Joystick, JoystickState, target_of
 
 CONTACT_FORCE = 1.0
 """N: a foot that carries more than this is on the ground."""
@@ -107,4 +107,14 @@ def readings(
         foot_height=sensordata[b.foot_pos[:, 2]] - b.foot_rest,
         foot_contact=(sensordata[b.foot_force] > CONTACT_FORCE).astype(jnp.float32),
         friction=params["geom_friction"][t.floor, 0],
+        ahead=_ahead(t, state, quat),
+    )
+
+
+def _ahead(t: Joystick, state: JoystickState, quat: Array) -> Array:
+    if not isinstance(state.ahead, Ahead):
+        return jnp.zeros(0)
+    waits = t.dt * state.push_left, t.dt * state.command_left
+    return observations.ahead_entries(
+        quat, state.command, state.ahead.command, state.ahead.push, waits
     )

@@ -15,6 +15,13 @@ from jaxrl_hw.envs.tasks.joystick.sensors import NOTHING, Own
 from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
 
 
+class Ahead(NamedTuple):
+    """What comes next, drawn in advance."""
+
+    command: Array  # [3] m/s, m/s, rad/s, base frame
+    push: Array  # [2] m/s, world frame
+
+
 class JoystickState(NamedTuple):
     """What the task remembers between control steps."""
 
@@ -24,6 +31,7 @@ class JoystickState(NamedTuple):
     phase: Array  # [] of the gait, in cycles, 0 to 1
     action: Array  # [A], the last one
     own: Own = NOTHING  # of this robot; empty where the task simulates none of it
+    ahead: Ahead | tuple[()] = ()  # () where events are drawn when they are due
 
 
 class Joystick(NamedTuple):

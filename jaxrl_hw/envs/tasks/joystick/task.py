@@ -37,11 +37,12 @@ from jaxrl_hw.envs.tasks.joystick.params import (
     parts_of,
 )
 from jaxrl_hw.envs.tasks.joystick.settings import (
+    AHEAD,
     JoystickConfig,
     check_delays,
     observation_sizes,
 )
-from jaxrl_hw.envs.tasks.joystick.state import Joystick, JoystickState, target_of
+from jaxrl_hw.envs.tasks.joystick.state import Ahead, Joystick, JoystickState, target_of
 from jaxrl_hw.types import Observation
 
 
@@ -80,7 +81,8 @@ def _with_parts(t: Joystick, stages: Sequence[JoystickParams] | None) -> Task:
 
 def _task(t: Joystick) -> Task:
     settings = t.settings
-    obs_size, critic_size = observation_sizes(len(t.body.home), len(t.robot.feet))
+    joints, feet, foresight = len(t.body.home), len(t.robot.feet), settings.foresight
+    obs_size, critic_size = observation_sizes(joints, feet, foresight)
     return Task(
         name="joystick",
         obs_size=obs_size,
@@ -88,7 +90,8 @@ def _task(t: Joystick) -> Task:
         action_size=len(t.body.home),
         episode_steps=round(settings.episode_s / t.dt),
         fields=randomize.fields(t.parts),
-        symmetry=observations.symmetry(t.robot.mirror) if t.robot.mirror else None,
+        ahead_size=AHEAD * foresight,
+        symmetry=observations.symmetry(t.robot.mirror, foresight) if t.robot.mirror else None,
         reset=lambda params, key: _reset(t, params, key),
         control=lambda params, state, action: _control(t, state, action),
         outcome=lambda params, *args: _outcome(t, params, *args),
@@ -118,7 +121,7 @@ def _reset(t: Joystick, p: JoystickParams, key: Array) -> Start:
         params = randomize.model_params(p, t.model, t.torso, t.floor, t.nominal, numbers)
         own = randomize.own_of(p, t.parts, numbers, t.timestep, t.dt)
         physics = randomize.draw_pose(p, t.body, t.at_home, key_pose)
-    u = jax.random.uniform(key_task, (8,))
+    u = _event_numbers(t, key_task)
     state = JoystickState(
         command=commands.draw(p, u[0:4]),
         command_left=_steps(t, u[4], p.resample_s),
@@ -126,6 +129,7 @@ def _reset(t: Joystick, p: JoystickParams, key: Array) -> Start:
         phase=u[6],
         action=jnp.zeros(len(t.body.home)),
         own=own,
+        ahead=_draw_ahead(p, u[8:]) if t.settings.foresight else (),
     )
     # the sensors of the home pose: feet on the floor, as they are but for the start's small offsets
     readings = signals.readings(t, state, params, physics, jnp.asarray(t.home_sensordata))
@@ -163,19 +167,39 @@ def _advance(
     key: Array,
 ) -> tuple[PhysState, JoystickState]:
     """Move the phase on; a new command and a push where they are due. Consumes key."""
-    u = jax.random.uniform(key, (8,))
+    u = _event_numbers(t, key)
     command_left, push_left = state.command_left - 1, state.push_left - 1
     due, pushed = command_left <= 0, push_left <= 0
-    push = _push(p, u[6:8]) * pushed
-    physics = physics._replace(qvel=physics.qvel.at[:2].add(push))
+    if isinstance(state.ahead, Ahead):
+        now, drawn = state.ahead, _draw_ahead(p, u[8:])
+        ahead: Ahead | tuple[()] = Ahead(
+            jnp.where(due, drawn.command, now.command), jnp.where(pushed, drawn.push, now.push)
+        )
+    else:
+        now, ahead = Ahead(commands.draw(p, u[0:4]), _push(p, u[6:8])), ()
+    physics = physics._replace(qvel=physics.qvel.at[:2].add(now.push * pushed))
     return physics, JoystickState(
-        command=jnp.where(due, commands.draw(p, u[0:4]), state.command),
+        command=jnp.where(due, now.command, state.command),
         command_left=jnp.where(due, _steps(t, u[4], p.resample_s), command_left),
         push_left=jnp.where(pushed, _push_wait(t, p, u[5]), push_left),
         phase=(state.phase + t.dt / t.robot.gait_period) % 1.0,
         action=action,
         own=state.own,
+        ahead=ahead,
     )
+
+
+def _event_numbers(t: Joystick, key: Array) -> Array:
+    """Uniform numbers for what happens to a robot: 8, and 6 for what is drawn in advance.
+
+    Consumes key.
+    """
+    return jax.random.uniform(key, (14 if t.settings.foresight else 8,))
+
+
+def _draw_ahead(p: JoystickParams, u: Array) -> Ahead:
+    """What comes next, from uniform numbers u [6]."""
+    return Ahead(commands.draw(p, u[:4]), _push(p, u[4:]))
 
 
 def _push(p: JoystickParams, u: Array) -> Array:
