@@ -113,6 +113,29 @@ class Needs(NamedTuple):
         return max(1, round(samples / self.minibatch_size))
 
 
+DEVICES = "env"  # the axis of `jax.shard_map` over which environments lie on several devices
+
+
+class Shards(NamedTuple):
+    """The equal parts of a batch, and what a function of one part reduces over all of them."""
+
+    number: int = 1
+    axes: tuple[str, ...] = ()  # of `jax.vmap` and `jax.shard_map`; none for one part
+
+    def sum(self, tree: Any) -> Any:
+        import jax
+
+        return jax.lax.psum(tree, self.axes) if self.axes else tree
+
+    def mean(self, tree: Any) -> Any:
+        import jax
+
+        return jax.lax.pmean(tree, self.axes) if self.axes else tree
+
+
+WHOLE = Shards()
+
+
 class EnvSpec(NamedTuple):
     """What an algorithm is made for."""
 
@@ -133,7 +156,7 @@ class Algorithm(NamedTuple):
     init(key) -> Learner
     act(learner, obs, key, phase_mask=None, memory=()) ->
         (action [N, A], extras dict of [N, ...], memory)
-    update(learner, batch, key) -> (Learner, Metrics)
+    update(learner, batch, key, shards=WHOLE) -> (Learner, Metrics), the same of all shards' batches
     policy(learner, policy_obs [..., O], phase_mask=None, memory=()) -> (action [..., A], memory),
         without exploration
 
