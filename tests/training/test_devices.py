@@ -25,10 +25,11 @@ import jax, numpy as np
 import jaxrl_hw as jh
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.training.layout import layout_of
+from jaxrl_hw.training.train_step import compile_train_step
 
 def tiny(robot, **changes):
     base = jh.preset_config(robot)
-    ppo = dataclasses.replace(base.ppo, unroll=4, epochs=2, minibatch_size=32)
+    ppo = dataclasses.replace(base.ppo, unroll=4, epochs=2, minibatch_size=32, motion_prior=False)
     net = jh.NetConfig(policy=(16,), value=(16,))
     return dataclasses.replace(
         base, num_envs=16, net=net, ppo=ppo, seed=3, tensorboard=False, **changes
@@ -40,12 +41,19 @@ robot, engine, out, *counts = sys.argv[1:]
 config = tiny(robot, physics=engine)
 env = jh.make_env(config)
 algorithm = jh.make_algorithm(config, env)
+first = jh.init_train_state(env, algorithm, config.seed)
+
+def reduces_in_loops(program):
+    text = program.as_text()
+    outside = text.split("ENTRY ")[1]
+    return text.count(" all-reduce(") - outside.count(" all-reduce(")
+
 for devices in map(int, counts):
     layout = layout_of(dataclasses.replace(config, devices=devices))
-    step = jh.make_train_step(env, algorithm, layout)
-    state = layout.place(jh.init_train_state(env, algorithm, config.seed))
+    state = layout.place(jax.tree.map(lambda leaf: leaf.copy(), first))
+    compiled = compile_train_step(env, algorithm, state, layout=layout)
     for _ in range(5):
-        state, metrics = step(state)
+        state, metrics = compiled.step(state)
     leaves = jax.tree.leaves(state.learner)
     copies = [[np.asarray(part.data) for part in leaf.addressable_shards] for leaf in leaves]
     assert all(len(parts) == devices for parts in copies)
@@ -54,6 +62,9 @@ for devices in map(int, counts):
     assert {part.data.shape[0] for part in qpos.addressable_shards} == {16 // devices}
     arrays = {f"learner{i}": leaf for i, leaf in enumerate(leaves)}
     np.savez(f"{out}/{devices}.npz", qpos=qpos, **arrays, **metrics)
+    halves = {"collect": compiled.collect, "update": compiled.update}
+    reduces = {name: reduces_in_loops(half) for name, half in halves.items()}
+    open(f"{out}/{devices}.json", "w").write(json.dumps(reduces))
 """
 
 RESUME = """
@@ -95,6 +106,9 @@ def test_the_number_of_devices_changes_nothing_but_rounding(
     for other in others:
         for name in one.files:
             np.testing.assert_allclose(other[name], one[name], RTOL, ATOL, err_msg=name)
+    for devices in counts[1:]:  # every minibatch waits for all devices, no step of the physics does
+        reduces = json.loads((tmp_path / f"{devices}.json").read_text())
+        assert reduces["collect"] == 0 < reduces["update"]
 
 
 def test_a_run_continues_on_another_number_of_devices(tmp_path: Path) -> None:
