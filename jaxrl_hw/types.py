@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # policy files and plans are read before jax is loaded, runs 
 
 MILLION = 1_000_000
 """Env steps are counted as whole millions and the rest: exact past 2**32."""
+DEVICES = "env"  # the axis of `jax.shard_map` over which environments lie on several devices
 
 Metrics = dict[str, Any]
 """Scalars of one iteration by name; the same names in every iteration of a run."""
@@ -111,9 +112,6 @@ class Needs(NamedTuple):
     def minibatches(self, samples: int) -> int:
         """Minibatches per pass over so many samples, of about `minibatch_size` each."""
         return max(1, round(samples / self.minibatch_size))
-
-
-DEVICES = "env"  # the axis of `jax.shard_map` over which environments lie on several devices
 
 
 class Shards(NamedTuple):
