@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # policy files and plans are read before jax is loaded, runs 
 
 MILLION = 1_000_000
 """Env steps are counted as whole millions and the rest: exact past 2**32."""
+DEVICES = "env"  # the axis of `jax.shard_map` over which environments lie on several devices
 
 Metrics = dict[str, Any]
 """Scalars of one iteration by name; the same names in every iteration of a run."""
@@ -113,6 +114,26 @@ class Needs(NamedTuple):
         return max(1, round(samples / self.minibatch_size))
 
 
+class Shards(NamedTuple):
+    """The equal parts of a batch, and what a function of one part reduces over all of them."""
+
+    number: int = 1
+    axes: tuple[str, ...] = ()  # of `jax.vmap` and `jax.shard_map`; none for one part
+
+    def sum(self, tree: Any) -> Any:
+        import jax
+
+        return jax.lax.psum(tree, self.axes) if self.axes else tree
+
+    def mean(self, tree: Any) -> Any:
+        import jax
+
+        return jax.lax.pmean(tree, self.axes) if self.axes else tree
+
+
+WHOLE = Shards()
+
+
 class EnvSpec(NamedTuple):
     """What an algorithm is made for."""
 
@@ -135,7 +156,7 @@ class Algorithm(NamedTuple):
     init(key) -> Learner
     act(learner, obs, key, phase_mask=None, memory=()) ->
         (action [N, A], extras dict of [N, ...], memory)
-    update(learner, batch, key) -> (Learner, Metrics)
+    update(learner, batch, key, shards=WHOLE) -> (Learner, Metrics), the same of all shards' batches
     policy(learner, policy_obs [..., O], phase_mask=None, memory=()) -> (action [..., A], memory),
         without exploration
 

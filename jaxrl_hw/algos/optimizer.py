@@ -18,7 +18,7 @@ import optax
 from jax import Array
 
 from jaxrl_hw.algos.ppo_settings import PPOConfig
-from jaxrl_hw.types import MILLION, Batch
+from jaxrl_hw.types import MILLION, WHOLE, Batch, Shards
 
 
 def make_optimizer(config: PPOConfig) -> optax.GradientTransformationExtraArgs:
@@ -48,11 +48,14 @@ class Clock(NamedTuple):
     warmed_up: Array  # bool [], the warm-up is over after it
 
 
-def clock_of(config: PPOConfig, batch: Batch) -> Clock:
-    """The clock of a batch's update; a batch that does not know its env steps is a run's first."""
+def clock_of(config: PPOConfig, batch: Batch, shards: Shards = WHOLE) -> Clock:
+    """The clock of a batch's update; a batch that does not know its env steps is a run's first.
+
+    shards: of which the batch is one.
+    """
     steps = jnp.zeros(2, jnp.uint32) if batch.env_steps is None else batch.env_steps
     before = steps[0].astype(jnp.float32) + steps[1].astype(jnp.float32) / MILLION
-    after = before + batch.reward.size / MILLION
+    after = before + shards.number * batch.reward.size / MILLION
     warmup, anneal = config.critic_warmup_steps / MILLION, config.anneal_steps / MILLION
     annealed = jnp.minimum(after / anneal, 1.0) if anneal else jnp.zeros(())
     return Clock(annealed, before < warmup, after >= warmup)

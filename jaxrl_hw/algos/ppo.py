@@ -33,6 +33,7 @@ from jaxrl_hw.algos.ppo_samples import Nets, ObsStats, Params, Samples, masked, 
 from jaxrl_hw.algos.ppo_settings import ENTRY, PPOConfig
 from jaxrl_hw.errors import unknown
 from jaxrl_hw.types import (
+    WHOLE,
     Algorithm,
     Batch,
     EnvSpec,
@@ -41,6 +42,7 @@ from jaxrl_hw.types import (
     Motion,
     Observation,
     PhaseMask,
+    Shards,
     Sizes,
     Symmetry,
 )
@@ -66,18 +68,20 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
         stats = ObsStats(normalize.init(spec.obs_size), normalize.init(spec.critic_size))
         return Learner(params, optimizer.init(params), stats)
 
-    def update(learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Metrics]:
-        samples = samples_of(config, nets, learner, batch, spec.symmetry)
-        clock = clock_of(config, batch)
+    def update(
+        learner: Learner, batch: Batch, key: Array, shards: Shards = WHOLE
+    ) -> tuple[Learner, Metrics]:
+        samples = samples_of(config, nets, learner, batch, spec.symmetry, shards)
+        clock = clock_of(config, batch, shards)
         loss = _make_loss(config, nets, learner.obs_stats, spec.symmetry, learner.params.log_std)
         minimize = partial(optimizer.update, frozen=clock.is_warming)
-        counts = needs.epochs, needs.minibatches(batch.reward.size)
-        params, opt_state, losses = _optimize(counts, minimize, loss, learner, samples, key)
+        counts = needs.epochs, needs.minibatches(shards.number * batch.reward.size)
+        params, opt_state, losses = _optimize(counts, minimize, loss, learner, samples, key, shards)
         opt_state = adapt_rate(config, opt_state, clock, losses["kl"][-1].mean())
         bound = noise_bound(config, net.init_std, clock)
         params = params._replace(log_std=jnp.minimum(params.log_std, bound))
         # of observations as they are: the phase mask comes before normalization
-        stats = _take_in(learner.obs_stats, batch.next_obs)
+        stats = _take_in(learner.obs_stats, batch.next_obs, shards)
         metrics = {name: value.mean() for name, value in losses.items()}
         metrics["entropy"] = distributions.entropy(params.log_std)
         metrics["action_std"] = jnp.exp(params.log_std).mean()
@@ -162,9 +166,10 @@ def _cloned(nets: Nets, learner: Learner, motion: Motion, key: Array) -> Learner
     return learner._replace(params=params, opt_state=restarted(learner.opt_state, weights))
 
 
-def _take_in(stats: ObsStats, obs: Observation) -> ObsStats:
+def _take_in(stats: ObsStats, obs: Observation, shards: Shards) -> ObsStats:
     return ObsStats(
-        normalize.update(stats.policy, obs.policy), normalize.update(stats.critic, obs.critic)
+        normalize.update(stats.policy, obs.policy, shards),
+        normalize.update(stats.critic, obs.critic, shards),
     )
 
 
@@ -227,12 +232,15 @@ def _optimize(
     learner: Learner,
     samples: Samples,
     key: Array,
+    shards: Shards,
 ) -> tuple[Params, Any, Metrics]:
     """All epochs of shuffled minibatches; returns the metrics of each minibatch, stacked.
 
     counts: epochs, and minibatches in each; mirrored samples make them larger, not more. Where the
     samples do not divide evenly, each pass leaves a few of them out, never the same. Sequences of
     fewer environments than minibatches make one minibatch each.
+    shards: of which the samples are one, and each brings its share of every minibatch. The mean
+    gradient is taken before it is clipped, so that all shards make the same step.
     """
     size, (epochs, count) = samples.advantage.shape[0], counts
     count = min(count, size)
@@ -242,6 +250,7 @@ def _optimize(
         params, opt_state = carry
         part = jax.tree.map(lambda x: x[index], samples)
         (_, metrics), gradient = jax.value_and_grad(loss, has_aux=True)(params, part)
+        gradient = shards.mean(gradient)
         change, opt_state = minimize(gradient, opt_state, params)
         metrics["grad_norm"] = optax.global_norm(gradient)
         return (optax.apply_updates(params, change), opt_state), metrics
@@ -252,4 +261,4 @@ def _optimize(
 
     keys = jax.random.split(key, epochs)
     (params, opt_state), metrics = lax.scan(epoch, (learner.params, learner.opt_state), keys)
-    return params, opt_state, metrics
+    return params, opt_state, shards.mean(metrics)

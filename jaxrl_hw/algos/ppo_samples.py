@@ -14,7 +14,7 @@ from jaxrl_hw.algos.networks.mlp import MLP
 from jaxrl_hw.algos.networks.policy_net import Inputs, PolicyNet, flat
 from jaxrl_hw.algos.ppo_settings import PPOConfig
 from jaxrl_hw.algos.returns import gae
-from jaxrl_hw.types import Batch, Learner, PhaseMask, Symmetry
+from jaxrl_hw.types import WHOLE, Batch, Learner, PhaseMask, Shards, Symmetry
 
 
 class Params(NamedTuple):
@@ -66,9 +66,17 @@ def value_of(nets: Nets, params: Params, stats: ObsStats, critic_obs: Array) -> 
 
 
 def samples_of(
-    config: PPOConfig, nets: Nets, learner: Learner, batch: Batch, symmetry: Symmetry | None
+    config: PPOConfig,
+    nets: Nets,
+    learner: Learner,
+    batch: Batch,
+    symmetry: Symmetry | None,
+    shards: Shards = WHOLE,
 ) -> Samples:
-    """Advantages and value targets, then one flat batch as the policy saw it, perhaps mirrored."""
+    """Advantages and value targets, then one flat batch as the policy saw it, perhaps mirrored.
+
+    shards: of which the batch is one; advantages are normalized over all of them.
+    """
     value = value_of(nets, learner.params, learner.obs_stats, batch.obs.critic)
     next_value = value_of(nets, learner.params, learner.obs_stats, batch.next_obs.critic)
     advantage = gae(
@@ -81,7 +89,8 @@ def samples_of(
         config.gae_lambda,
     )
     target = advantage + value
-    advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+    mean, var = normalize.moments(advantage, shards=shards)
+    advantage = (advantage - mean) / (jnp.sqrt(var) + 1e-8)
     lay_out = partial(jnp.swapaxes, axis1=0, axis2=1) if nets.policy.whole else flat
     obs, ended = masked(batch.phase_mask, batch.obs.policy), batch.terminated | batch.truncated
     samples = Samples(

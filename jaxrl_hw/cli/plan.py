@@ -96,8 +96,11 @@ def _plan_elsewhere(name: str, words: list[str], console: Console, compiling: bo
         raise UserError(f"--gpu {name} runs on the card: leave --physics native out")
     if config.physics == "warp" and compiling:
         raise UserError("--compile measures --physics mjx: XLA's compiler does not see Warp")
+    if config.devices and compiling:
+        raise UserError(f"--compile measures one card: leave --devices {config.devices} out")
     engine = config.physics if config.physics == "warp" else "mjx"
-    config, hardware = replace(config, physics=engine), _all_free(profile)
+    count = config.devices if isinstance(config.devices, int) else 1
+    config, hardware = replace(config, physics=engine), _all_free(profile, count)
     plan = make_plan(config, hardware)
     if compiling:
         gpu_compiler.target(profile.name)
@@ -117,11 +120,11 @@ def _compile(plan: Plan, profile: profiles.Profile, console: Console) -> None:
         measured(plan.config, plan.hardware, profile.name)
 
 
-def _all_free(profile: profiles.Profile) -> Hardware:
+def _all_free(profile: profiles.Profile, count: int) -> Hardware:
     return Hardware(
         platform=profile.platform,
         name=profile.device,
-        count=1,
+        count=count,
         cores=usable_cores(),
         memory_total=profile.memory,
         memory_free=profile.memory,

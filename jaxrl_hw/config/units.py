@@ -31,6 +31,16 @@ def parse_num_envs(text: str | int) -> int | str:
     raise UserError(f'--num-envs must be "auto" or a whole number of at least 1, got "{text}"')
 
 
+def parse_devices(text: str | int) -> int | str:
+    """A whole number of at least 1, "all", or "" for none given."""
+    word = str(text).strip().lower()
+    if word in ("", "all"):
+        return word
+    if word.isascii() and word.isdecimal() and int(word) >= 1:
+        return int(word)
+    raise UserError(f'--devices must be "all" or a whole number of at least 1, got "{text}"')
+
+
 def parse_fraction(text: str | float) -> float | str:
     """A share of memory from 0.05 to 0.95, or "auto"."""
     word = str(text).strip().lower()

@@ -17,6 +17,7 @@ from jaxrl_hw.config.fields import flag, flatten, settings_of, value_at, with_va
 from jaxrl_hw.config.resolve import robot_spec, stage_settings
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import (
+    parse_devices,
     parse_duration,
     parse_early_stop,
     parse_fraction,
@@ -104,6 +105,7 @@ def check(config: Config) -> Config:
     return dataclasses.replace(
         config,
         num_envs=parse_num_envs(config.num_envs),
+        devices=parse_devices(config.devices),
         mem_fraction=parse_fraction(config.mem_fraction),
         curriculum=stages,
     )

@@ -23,7 +23,8 @@ class Env(NamedTuple):
     reset(key, task_params=None) -> EnvState, every leaf [N, ...]
     step(state, action [N, A], key, task_params=None) -> (EnvState, Transition), leaves [N, ...]
 
-    Without task_params those of the run's start hold.
+    Without task_params those of the run's start hold. step takes any number of environments, so
+    that each device may step its own.
     """
 
     name: str
@@ -81,7 +82,7 @@ def make_vector_env(
     ) -> tuple[EnvState, Transition]:
         params = first if task_params is None else task_params
         one = jax.vmap(lambda s, a, k: episode.step(task, physics, params, s, a, k))
-        return one(state, action, jax.random.split(key, num_envs))
+        return one(state, action, jax.random.split(key, len(action)))
 
     def phase_mask(task_params: TaskParams) -> PhaseMask | None:
         if task.phase_mask is None or not masked:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform as platform_module
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from jaxrl_hw.hardware import cgroup, nvidia
 from jaxrl_hw.loggers.formats import size
 
 _GPU_PLATFORMS = ("gpu", "cuda", "rocm")
+_CPU_DEVICES = r"--xla_force_host_platform_device_count=(\d+)"
 CUDA_PLUGINS = ("jax_cuda13_plugin", "jax_cuda12_plugin")
 
 
@@ -27,7 +29,7 @@ class Hardware:
     name: str
     """Model of the GPU or TPU, or of the processor."""
     count: int
-    """Accelerators of that kind, 1 for a CPU."""
+    """Devices of that kind; 1 for a CPU, unless XLA_FLAGS divides it."""
     cores: int
     """CPU cores this process may use (affinity and container quota)."""
     memory_total: int | None
@@ -71,7 +73,7 @@ def detect(
         if reading.gpus and any(map(_installed, plugins)):
             return _gpu(reading, cores, notes)
         notes += _gpu_notes(reading, asked)
-    return _cpu(notes, root)
+    return _cpu(notes, root, environ)
 
 
 def refine(hardware: Hardware) -> Hardware:
@@ -94,8 +96,9 @@ def refine(hardware: Hardware) -> Hardware:
         note = f"JAX runs on {kind}, not on the {hardware.platform} that was expected"
         found = Hardware(kind, device.device_kind, 1, hardware.cores, None, None, "unknown")
         hardware = replace(_cpu([]) if kind == "cpu" else found, notes=(*hardware.notes, note))
+    hardware = replace(hardware, count=len(devices))
     if kind != "cpu":
-        hardware = replace(hardware, name=device.device_kind, count=len(devices))
+        hardware = replace(hardware, name=device.device_kind)
     limit, in_use = int(stats.get("bytes_limit") or 0), int(stats.get("bytes_in_use") or 0)
     if limit <= 0 or in_use >= limit:
         return hardware
@@ -137,9 +140,13 @@ def _gpu_notes(reading: nvidia.Reading, asked: list[str]) -> list[str]:
     return []
 
 
-def _cpu(notes: list[str], root: Path = cgroup.ROOT) -> Hardware:
+def _cpu(
+    notes: list[str], root: Path = cgroup.ROOT, environ: Mapping[str, str] = os.environ
+) -> Hardware:
     cores, memory = usable_cores(root), _main_memory(root)
-    return Hardware("cpu", _cpu_name(), 1, cores, *memory, tuple(notes))
+    divided = re.findall(_CPU_DEVICES, environ.get("XLA_FLAGS", ""))
+    count = max(1, int(divided[-1])) if divided else 1
+    return Hardware("cpu", _cpu_name(), count, cores, *memory, tuple(notes))
 
 
 def _main_memory(root: Path) -> tuple[int | None, int | None, str]:

@@ -65,6 +65,7 @@ def configure(
     platform: str,
     host_callback: bool,
     deterministic: bool = False,
+    devices: int = 1,
 ) -> list[Setting]:
     """Set what JAX and XLA read at their start; what the user has set stays.
 
@@ -77,6 +78,7 @@ def configure(
         may then run inline in the calling thread only, see `inline_dispatch`. It does so on a CPU
         without one too (MJX), where its pool gets more threads.
     deterministic: a gpu's results are to repeat to the bit.
+    devices: that the program runs on.
 
     Call it before `import jax`, and `apply_pending()` after it.
     """
@@ -89,8 +91,8 @@ def configure(
     settings += _cache(cache_dir or default_cache_dir())
     if host_callback or platform == "cpu":
         settings.append(inline_dispatch())
-    if platform == "cpu" and not host_callback:
-        settings.append(_workers())
+    if platform == "cpu" and (devices > 1 or not host_callback):
+        settings.append(_workers(devices))
     return settings
 
 
@@ -144,14 +146,18 @@ def _deterministic() -> Setting:
     return Setting("XLA_FLAGS", wanted, "set")
 
 
-def _workers() -> Setting:
+def _workers(devices: int) -> Setting:
     """XLA's CPU client takes the size of its thread pool from NPROC.
 
     A batched factorization of jaxlib's waits on one of the pool's threads for work that it gave to
     the same pool: as many at once as there are threads wait for ever. With jaxlib 0.10 two do on
     two cores, and MJX's step has more than one that is ready at a time.
+
+    Each of several devices of a CPU holds a thread while it waits for the others: with four devices
+    and two threads an all-reduce after a host callback waits for ever.
     """
-    return _variable("NPROC", str(usable_cores() + SPARE_WORKERS), late=backend_running())
+    count = usable_cores() + SPARE_WORKERS + 2 * (devices - 1)
+    return _variable("NPROC", str(count), late=backend_running())
 
 
 def _cache(folder: Path) -> list[Setting]:

@@ -30,7 +30,7 @@ from jaxrl_hw.types import Sizes
 SHRUNK_FROM = "shrunk_from"
 """In a line of sessions.jsonl: the sizes (`size_of`) that were tried before and did not fit."""
 RESUME_WORDS = ("auto", "never", "required")
-_MACHINE = ("num_envs", "physics", "precision")
+_MACHINE = ("num_envs", "physics", "precision", "devices")
 """Settings with which another machine may resume a run: the learner continues, but not to the
 bit."""
 _FORM = ("robot", "task", "algo", "net")

@@ -12,6 +12,7 @@ from jaxrl_hw.config.schema import Config, Engine
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.hardware.passed_checks import has_passed
+from jaxrl_hw.planning.devices import is_sharded
 
 WARP: Literal["warp"] = "warp"
 """The check of the doctor's, and the engine."""
@@ -38,7 +39,7 @@ def _chosen(config: Config, hardware: Hardware) -> tuple[Config, list[str]]:
     if hardware.platform != "gpu":
         engine: Engine = "native" if hardware.platform == "cpu" else "mjx"
         return replace(config, physics=engine), []
-    if not _is_installed() or config.deterministic:
+    if not _is_installed() or config.deterministic or is_sharded(config):
         return replace(config, physics="mjx"), []
     if has_passed(WARP, hardware.name, warp_versions()):
         return replace(config, physics=WARP), []
@@ -55,6 +56,11 @@ def warp_versions() -> Mapping[str, str]:
 
 
 def _check_warp(config: Config, hardware: Hardware) -> None:
+    if is_sharded(config):
+        raise UserError(
+            f"--devices {config.devices} does not go with --physics warp, which has been tried on "
+            "one device only: use --physics mjx, or leave --devices out"
+        )
     if hardware.platform == "tpu":
         raise UserError("--physics warp runs on NVIDIA GPUs and CPUs, not on a TPU: use mjx")
     if not _is_installed():

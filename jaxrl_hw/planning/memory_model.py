@@ -28,6 +28,7 @@ from jaxrl_hw.envs.tasks import task_entry, task_sizes
 from jaxrl_hw.hardware import measurement_cache, profiles
 from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.hardware.sizing import MemoryNeed
+from jaxrl_hw.planning.devices import on_each
 from jaxrl_hw.types import Needs
 
 ITEMS = (
@@ -107,9 +108,10 @@ class Footprint(NamedTuple):
 
 
 def footprint(config: Config, hardware: Hardware) -> Footprint:
-    """The expected footprint of a config whose engine is settled."""
+    """The expected footprint of a config whose engine and devices are settled."""
     known = measurement_cache.load(program_key(config, hardware))
     parts, source = estimate(config, hardware, algorithm_needs(config)), ESTIMATED
+    parts = on_each(parts, config, hardware)
     low, high = min(known.points, default=0), max(known.points, default=0)
     covers_all_sizes = high >= max(2 * low, MEASURED_AT[1])
     if covers_all_sizes:
@@ -260,7 +262,10 @@ def program_key(
     }
 
 
-_SHAPING = ("robot", "task", "algo", "physics", "timestep", "precision", "threads", "deterministic")
+_SHAPING = (
+    *("robot", "task", "algo", "physics", "timestep", "precision", "threads", "deterministic"),
+    "devices",
+)
 """Settings that change the program, besides the groups of network, algorithm and task."""
 _COMPILED_BY = ("jax", "jaxlib", "mujoco", "mujoco-mjx", "warp-lang")
 _ABOVE_TRAINING = ("cli", "evaluation")

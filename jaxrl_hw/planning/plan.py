@@ -18,6 +18,7 @@ from jaxrl_hw.hardware.sizing import Sizing
 from jaxrl_hw.hardware.xla import Setting
 from jaxrl_hw.loggers import formats
 from jaxrl_hw.planning.continuation import RESUME_WORDS
+from jaxrl_hw.planning.devices import device_count, is_sharded, shards_of
 from jaxrl_hw.planning.disk_space import Storage, mirror_of
 from jaxrl_hw.planning.memory_model import FIRST_ITERATIONS, Footprint
 from jaxrl_hw.types import Needs
@@ -59,6 +60,7 @@ class Plan:
             ("hardware", f"{h.name}, {h.cores} cores, {free} free ({h.memory_source})"),
             ("physics", self._physics()),
             ("environments", f"{c.num_envs:,}: {'; '.join(self.sizing.reasons)}"),
+            *([("devices", self._devices())] if is_sharded(c) else []),
             ("batch", self._batch()),
             ("networks", self._networks()),
             ("memory", self._memory()),
@@ -113,6 +115,13 @@ class Plan:
             where = f"MuJoCo's C engine on {c.threads or h.cores} CPU threads"
         steps = f"{round(robot.control_dt / timestep)} steps of {1000 * timestep:g} ms"
         return f"{c.physics}: {where}, {steps} per action"
+
+    def _devices(self) -> str:
+        number, devices = int(self.config.num_envs), device_count(self.config)
+        parts = shards_of(number, devices)
+        return (
+            f"{devices}: {number // devices:,} envs on each; {parts} shards of {number // parts:,}"
+        )
 
     def _batch(self) -> str:
         count, needs = int(self.config.num_envs), algorithm_needs(self.config)
@@ -178,6 +187,7 @@ class Plan:
             "hardware": asdict(self.hardware),
             "config": validation.to_dict(self.config),
             "num_envs": self.config.num_envs,
+            "envs_per_device": int(self.config.num_envs) // device_count(self.config),
             "reasons": list(self.sizing.reasons),
             "budget_bytes": self.sizing.budget_bytes,
             "disk": self.storage.to_dict(),

@@ -15,6 +15,7 @@ from jaxrl_hw.hardware import profiles, sizing, xla
 from jaxrl_hw.hardware.detect import Hardware, detect, refine
 from jaxrl_hw.loggers import formats
 from jaxrl_hw.planning.continuation import find_start
+from jaxrl_hw.planning.devices import check_divides, device_count, dividing, settled_devices
 from jaxrl_hw.planning.disk_space import Storage, storage
 from jaxrl_hw.planning.engine import settled
 from jaxrl_hw.planning.memory_model import Footprint, footprint
@@ -37,7 +38,7 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
     if hardware is None:
         # an open device knows its memory best, but XLA's variables are set before one is opened
         hardware = refine(detect()) if xla.backend_running() else detect()
-    config, notes = settled(config, hardware)
+    config, notes = settled(settled_devices(config, hardware), hardware)
     notes = [*hardware.notes, *notes, *_platform_notes(config, hardware)]
     folder = run_folder(config)
     auto = config.num_envs == "auto"
@@ -52,6 +53,7 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
         platform=hardware.platform,
         host_callback=config.physics != "mjx" or _evaluates_beside(config, hardware),
         deterministic=config.deterministic,
+        devices=device_count(config),
     )
     late = [s.name for s in applied if s.origin == "too late"]
     if late:
@@ -163,8 +165,11 @@ def _size(config: Config, hardware: Hardware) -> tuple[Config, Footprint, sizing
         memory = footprint(batch, hardware)
         common: Any = {"need": memory.total, "limits": _limits(config), "rates": memory.rates}
         if isinstance(guess, int):
+            check_divides(batch)
             return batch, memory, sizing.check_num_envs(guess, hardware, **common)
         chosen = sizing.choose_num_envs(hardware, bounds=bounds, **common)
+        number = dividing(config, chosen.num_envs)
+        chosen = chosen._replace(num_envs=number, expected_bytes=memory.total.total(number))
         longer = sized(config, chosen.num_envs)
         if algorithm_needs(longer).unroll <= algorithm_needs(batch).unroll:
             return replace(batch, num_envs=chosen.num_envs), memory, chosen

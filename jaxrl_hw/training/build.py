@@ -13,8 +13,10 @@ from jaxrl_hw.hardware.memory import MemoryWatch, trim
 from jaxrl_hw.loggers import formats
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.planning import memory_model
+from jaxrl_hw.planning.devices import dividing
 from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.training import measure
+from jaxrl_hw.training.layout import layout_of
 from jaxrl_hw.training.run import environments
 from jaxrl_hw.training.train_step import TrainStep, compile_train_step, state_form
 from jaxrl_hw.types import Algorithm
@@ -77,8 +79,9 @@ def build_step(
 
 
 def _compiled(plan: Plan, env: Env, algorithm: Algorithm) -> Built:
-    form = state_form(env, algorithm)
-    compiled = compile_train_step(env, algorithm, form)
+    form, layout = state_form(env, algorithm), layout_of(plan.config)
+    form = form if layout is None else layout.place(form)
+    compiled = compile_train_step(env, algorithm, form, layout=layout)
     collect, update = (measure.program_memory(c) for c in (compiled.collect, compiled.update))
     items = None
     if collect and update:
@@ -104,9 +107,10 @@ def _wanted(plan: Plan, may_resize: bool) -> int:
     fitting = max(0, budget - need.fixed) // max(1, need.per_env)
     if need.total(now) <= budget:
         room = may_resize and fitting > _ENOUGH_GAIN * now and plan.sizing.bound_by_memory
-        return min(fitting, plan.sizing.most) if room else now
-    if may_resize and fitting:
-        return min(fitting, now - 1)
+        return dividing(plan.config, min(fitting, plan.sizing.most)) if room else now
+    fewer = dividing(plan.config, min(fitting, now - 1))
+    if may_resize and fitting and fewer < now:
+        return fewer
     advice = f"use --num-envs {fitting}" if fitting else "use smaller networks or a shorter unroll"
     raise UserError(
         f"by the compiler's count {now:,} environments need {formats.size(need.total(now))}, but "

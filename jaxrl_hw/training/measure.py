@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -16,6 +17,8 @@ from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.hardware.measurement_cache import Measurement, store
 from jaxrl_hw.hardware.memory import LARGE, trim
 from jaxrl_hw.planning import memory_model
+from jaxrl_hw.planning.devices import dividing
+from jaxrl_hw.training.layout import layout_of
 from jaxrl_hw.training.run import environments
 from jaxrl_hw.training.train_step import (
     CompiledStep,
@@ -52,15 +55,17 @@ def items_of(
     update: ProgramMemory,
     platform: str = "",
 ) -> dict[str, int]:
-    """Bytes of an iteration at its peak, item by item (`memory_model.ITEMS`).
+    """Bytes of an iteration at its peak, item by item (`memory_model.ITEMS`), on each device; of
+    all of them on a CPU, whose devices share its memory.
 
     form, batch: of the train state, and of what goes from one half of the step to the other.
     platform: that runs it; JAX's own where it is empty.
     """
     networks, optimizer, normalizer = map(_bytes, (form.params, form.opt_state, form.obs_stats))
     learned = networks + optimizer + normalizer
-    kept = _kept_by_malloc(batch) if (platform or jax.default_backend()) == "cpu" else 0
-    return {
+    on_cpu = (platform or jax.default_backend()) == "cpu"
+    kept = _kept_by_malloc(batch) if on_cpu else 0
+    items = {
         "program": collect.code + update.code,
         # the learner that goes into an update stays whole until the next one is there
         "networks": 2 * networks,
@@ -70,8 +75,9 @@ def items_of(
         "environments": _bytes(form.env_state),
         "rollout": _bytes(batch) + kept,
         "temporaries": max(collect.temporaries, update.temporaries),
-        "physics": env.host_bytes,
     }
+    sharing = len(form.key.sharding.device_set) if on_cpu and form.key.sharding else 1
+    return {**{name: sharing * size for name, size in items.items()}, "physics": env.host_bytes}
 
 
 def measure(config: Config, hardware: Hardware) -> Measurement:
@@ -115,9 +121,13 @@ def compiled_points(
     """
     small = _made(config, sizes[0])
     large = _made(config, max(sizes[1], 2 * small[0].num_envs))
+    layout = layout_of(replace(config, num_envs=large[0].num_envs))
+    place = place if layout is None else layout.place
     with ThreadPoolExecutor(1) as thread:
-        waiting = thread.submit(lambda: compile_update(*small[:2], place(small[2]), options))
-        compiled = compile_train_step(*large[:2], place(large[2]), options)
+        waiting = thread.submit(
+            lambda: compile_update(*small[:2], place(small[2]), options, layout)
+        )
+        compiled = compile_train_step(*large[:2], place(large[2]), options, layout)
         small_update, small_batch, _ = waiting.result()
     collect, update, few_updated = (
         program_memory(c) for c in (compiled.collect, compiled.update, small_update)
@@ -134,20 +144,22 @@ def compiled_points(
 
 
 def _made(config: Config, num_envs: int) -> tuple[Env, Algorithm, TrainState]:
-    """Environments, algorithm and the form of a state, for that many environments."""
-    env, algorithm = environments(replace(config, num_envs=num_envs))
+    """Environments, algorithm and the form of a state, for about that many environments."""
+    env, algorithm = environments(replace(config, num_envs=dividing(config, num_envs)))
     return env, algorithm, state_form(env, algorithm)
 
 
 def _bytes(tree: Any) -> int:
-    """Bytes of all arrays of a tree, or of their jax.ShapeDtypeStructs."""
+    """Bytes of all arrays of a tree, or of their jax.ShapeDtypeStructs, on one device."""
     return sum(_leaf_bytes(leaf) for leaf in jax.tree.leaves(tree))
 
 
 def _leaf_bytes(leaf: Any) -> int:
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.eval_shape(jax.random.key_data, leaf)
-    return int(leaf.size) * int(leaf.dtype.itemsize)
+    sharding = getattr(leaf, "sharding", None)
+    shape = leaf.shape if sharding is None else sharding.shard_shape(leaf.shape)
+    return math.prod(shape) * int(leaf.dtype.itemsize)
 
 
 def _kept_by_malloc(batch: Any) -> int:

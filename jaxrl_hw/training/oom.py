@@ -13,6 +13,7 @@ from jaxrl_hw.config.factory import algorithm_needs
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.loggers import formats
+from jaxrl_hw.planning.devices import dividing
 from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.types import TrainState
 
@@ -100,7 +101,7 @@ def _halved_minibatches(config: Config) -> tuple[Config, str] | None:
 
 
 def _halved_envs(config: Config) -> tuple[Config, str] | None:
-    half = int(config.num_envs) // 2
-    if not half:
+    half = dividing(config, int(config.num_envs) // 2)
+    if half >= int(config.num_envs):
         return None
     return replace(config, num_envs=half), f"{half:,} environments (reset)"

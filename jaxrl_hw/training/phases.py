@@ -21,6 +21,7 @@ from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.training.build import Built
 from jaxrl_hw.training.evaluations import Evaluations
 from jaxrl_hw.training.init_from import open_source
+from jaxrl_hw.training.layout import layout_of
 from jaxrl_hw.training.metrics import past_early_stop
 from jaxrl_hw.training.oom import is_whole, smaller_plan
 from jaxrl_hw.training.resume import restore_state
@@ -134,6 +135,8 @@ class Phases:
                 state = init_train_state(built.env, built.algorithm, config.seed, source)
             elif state.env_state is None or built.env is not env:
                 state = with_fresh_envs(state, built.env, built.algorithm, config.seed)
+            if layout := layout_of(built.plan.config):
+                state = layout.place(state)
         evaluations = Evaluations(built.plan.config, built.env, built.algorithm, context.console)
         evaluations.compile(state)
         context.memory.begin()

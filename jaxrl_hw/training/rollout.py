@@ -11,7 +11,7 @@ from jax import Array, lax
 from jaxrl_hw.envs.episode import Transition
 from jaxrl_hw.envs.tasks.api import TaskParams
 from jaxrl_hw.envs.vector import Env
-from jaxrl_hw.types import Algorithm, Batch, Learner, Metrics, forget
+from jaxrl_hw.types import WHOLE, Algorithm, Batch, Learner, Metrics, Shards, forget
 
 
 class RolloutState(NamedTuple):
@@ -43,10 +43,12 @@ def collect(
     state: RolloutState,
     key: Array,
     task_params: TaskParams = None,
+    shards: Shards = WHOLE,
 ) -> tuple[RolloutState, Batch, Metrics]:
     """Act in every environment for `algorithm.unroll` control steps. Consumes key.
 
     task_params: that hold meanwhile; None for those of the run's start.
+    shards: of which the state is one; the means and the metrics are over all of them.
     """
     phase_mask = env.phase_mask(task_params)
 
@@ -72,27 +74,28 @@ def collect(
         phase_mask,
         state.memory,
     )
-    after = _episode_means(state._replace(envs=envs, memory=memory), moved)
-    return after, batch, _metrics(after, moved)
+    after = _episode_means(state._replace(envs=envs, memory=memory), moved, shards)
+    return after, batch, _metrics(after, moved, shards)
 
 
-def _episode_means(state: RolloutState, moved: Transition) -> RolloutState:
+def _episode_means(state: RolloutState, moved: Transition, shards: Shards) -> RolloutState:
     """Means over the episodes that ended; the last ones stay where none did."""
-    ended = (moved.terminated | moved.truncated).sum()
+    ended = shards.sum((moved.terminated | moved.truncated).sum())
     count = jnp.maximum(ended, 1)
+    ret, length = shards.sum((moved.ended_return.sum(), moved.ended_length.sum()))
     return state._replace(
-        episode_return=jnp.where(ended > 0, moved.ended_return.sum() / count, state.episode_return),
-        episode_length=jnp.where(ended > 0, moved.ended_length.sum() / count, state.episode_length),
+        episode_return=jnp.where(ended > 0, ret / count, state.episode_return),
+        episode_length=jnp.where(ended > 0, length / count, state.episode_length),
     )
 
 
-def _metrics(state: RolloutState, moved: Transition) -> Metrics:
-    metrics = {
-        "episode_return": state.episode_return,
-        "episode_length": state.episode_length,
+def _metrics(state: RolloutState, moved: Transition, shards: Shards) -> Metrics:
+    counts = {
         "episodes_ended": (moved.terminated | moved.truncated).sum(),
         "nonfinite_envs": moved.nonfinite.sum(),
-        "reward/total": moved.reward.mean(),
     }
-    metrics |= {f"reward/{name}": value.mean() for name, value in moved.rewards.items()}
-    return metrics | {name: value.mean() for name, value in moved.diagnostics.items()}
+    means = {"reward/total": moved.reward.mean()}
+    means |= {f"reward/{name}": value.mean() for name, value in moved.rewards.items()}
+    means |= {name: value.mean() for name, value in moved.diagnostics.items()}
+    episodes = {"episode_return": state.episode_return, "episode_length": state.episode_length}
+    return episodes | shards.sum(counts) | shards.mean(means)

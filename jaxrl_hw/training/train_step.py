@@ -13,9 +13,19 @@ import jax.numpy as jnp
 from jax import Array
 
 from jaxrl_hw.envs.vector import Env, make_key
+from jaxrl_hw.training.layout import Layout
 from jaxrl_hw.training.rollout import collect, init_rollout
 from jaxrl_hw.training.warm_start import Source, warm_start
-from jaxrl_hw.types import MILLION, Algorithm, Batch, Learner, Metrics, TrainState
+from jaxrl_hw.types import (
+    MILLION,
+    WHOLE,
+    Algorithm,
+    Batch,
+    Learner,
+    Metrics,
+    Shards,
+    TrainState,
+)
 
 TrainStep = Callable[[TrainState], tuple[TrainState, Metrics]]
 
@@ -80,15 +90,17 @@ def _run_once(function: Callable[..., Any], *args: Any) -> Any:
     return jax.jit(function).lower(*args).compile(quick)(*args)
 
 
-def make_train_step(env: Env, algorithm: Algorithm) -> TrainStep:
+def make_train_step(env: Env, algorithm: Algorithm, layout: Layout | None = None) -> TrainStep:
     """One iteration as a pure function: TrainState -> (TrainState, Metrics).
 
     Collection and update are jitted separately. The collection donates the environments' memory, so
     the argument must not be used again, except its learner: a run continues from that where a step
     fails. On the native engine only the update fits in JAX's persistent cache, and it is the slow
     one to compile. `jax.jit` around the step makes one computation of the two.
+
+    layout: of the state on several devices (`Layout.place`).
     """
-    return _compose(env, algorithm, *_halves(env, algorithm))
+    return _compose(env, algorithm, *_halves(env, algorithm, layout))
 
 
 class CompiledStep(NamedTuple):
@@ -102,16 +114,21 @@ class CompiledStep(NamedTuple):
 
 
 def compile_train_step(
-    env: Env, algorithm: Algorithm, state: TrainState, options: dict[str, Any] | None = None
+    env: Env,
+    algorithm: Algorithm,
+    state: TrainState,
+    options: dict[str, Any] | None = None,
+    layout: Layout | None = None,
 ) -> CompiledStep:
     """The same step, compiled now for states of this form; the two halves in parallel.
 
     state: a state or its jax.ShapeDtypeStructs.
     options: XLA's compiler options, by name.
+    layout: that the state is placed by.
     """
-    collect_half, _ = _halves(env, algorithm)
+    collect_half, _ = _halves(env, algorithm, layout)
     with ThreadPoolExecutor(2) as threads:
-        updating = threads.submit(compile_update, env, algorithm, state, options)
+        updating = threads.submit(compile_update, env, algorithm, state, options, layout)
         collecting = threads.submit(
             lambda: _compile(collect_half.lower(*_collected_from(state, state.key)), options)
         )
@@ -135,21 +152,30 @@ def _compile(lowered: Any, options: dict[str, Any] | None) -> tuple[Any, str]:
 
 
 def compile_update(
-    env: Env, algorithm: Algorithm, state: TrainState, options: dict[str, Any] | None = None
+    env: Env,
+    algorithm: Algorithm,
+    state: TrainState,
+    options: dict[str, Any] | None = None,
+    layout: Layout | None = None,
 ) -> tuple[Any, Batch, str]:
     """The compiled update alone, the form of its batch, and the hash of its source."""
-    collect_half, update_half = _halves(env, algorithm)
+    collect_half, update_half = _halves(env, algorithm, layout)
     _, batch, _ = jax.eval_shape(collect_half, *_collected_from(state, state.key))
+    batch = batch if layout is None else layout.place_batch(batch)
     update, lowered = _compile(update_half.lower(state.learner, batch, state.key), options)
     return update, batch, lowered
 
 
-def _halves(env: Env, algorithm: Algorithm) -> tuple[Any, Any]:
-    def collecting(learner: Learner, envs: Any, key: Array, env_steps: Array) -> Any:
+def _halves(env: Env, algorithm: Algorithm, layout: Layout | None) -> tuple[Any, Any]:
+    def collecting(
+        learner: Learner, envs: Any, key: Array, env_steps: Array, shards: Shards = WHOLE
+    ) -> Any:
         params = env.params_at(env_steps)
-        envs, batch, seen = collect(env, algorithm, learner, envs, key, params)
+        envs, batch, seen = collect(env, algorithm, learner, envs, key, params, shards)
         return envs, batch._replace(env_steps=env_steps), seen
 
+    if layout is not None:
+        return layout.jit(collecting, algorithm.update)
     return jax.jit(collecting, donate_argnums=1), jax.jit(algorithm.update)
 
 

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
+from jaxrl_hw.types import WHOLE, Shards
+
 CLIP = 10.0
 """Largest normalized entry: one odd reading must not rule a gradient."""
 MIN_VAR = 1e-4
@@ -26,11 +28,26 @@ def init(size: int) -> RunningStats:
     return RunningStats(jnp.zeros(()), jnp.zeros(size), jnp.ones(size))
 
 
-def update(stats: RunningStats, x: Array) -> RunningStats:
-    """Take in observations [..., D] (Chan, Golub and LeVeque 1979, the pairwise update)."""
+def moments(x: Array, axis: int | None = None, shards: Shards = WHOLE) -> tuple[Array, Array]:
+    """Mean and variance over an axis, all axes with None, and over all shards, of which x is one.
+
+    The variance of the whole is the mean of the parts' own and of their means' squared distances.
+    """
+    mean, var = x.mean(axis=axis), x.var(axis=axis)
+    if shards.number == 1:
+        return mean, var
+    whole = shards.mean(mean)
+    return whole, shards.mean(var + (mean - whole) ** 2)
+
+
+def update(stats: RunningStats, x: Array, shards: Shards = WHOLE) -> RunningStats:
+    """Take in observations [..., D] (Chan, Golub and LeVeque 1979, the pairwise update).
+
+    shards: of which x is one; the statistics take in all of them.
+    """
     flat = x.reshape(-1, x.shape[-1])
-    n = jnp.float32(flat.shape[0])
-    mean, var = flat.mean(axis=0), flat.var(axis=0)
+    n = jnp.float32(shards.number * flat.shape[0])
+    mean, var = moments(flat, 0, shards)
     count = stats.seen + n
     delta = mean - stats.mean
     moment = stats.var * stats.seen + var * n + delta**2 * stats.seen * n / count

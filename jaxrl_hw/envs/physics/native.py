@@ -16,16 +16,18 @@ import copy
 import os
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import mujoco
 import numpy as np
-from jax import Array
+from jax import Array, lax
 from mujoco import batch
 
 from jaxrl_hw.envs.physics.api import ModelParams, Physics, PhysState, ctrl_at
+from jaxrl_hw.types import DEVICES
 
 
 class Loop(NamedTuple):
@@ -60,11 +62,13 @@ def make(
         row = jnp.concatenate(
             [state.time[None], state.qpos, state.qvel, state.act, state.qacc_warmstart, ctrl]
         )
+        device, devices = _device()
         out = jax.pure_callback(
-            host,
+            partial(host, devices),
             jax.ShapeDtypeStruct((out_width,), jnp.float32),
             {name: params[name] for name in fields},
             row,
+            device,
             vmap_method="broadcast_all",
         )
         time, qpos, qvel, act, warmstart, sensordata = jnp.split(
@@ -74,6 +78,14 @@ def make(
 
     own = _host_bytes(model, fields, threads or _cores())
     return Physics("native", model, substeps, fields, step, own)
+
+
+def _device() -> tuple[Array | None, int]:
+    """The index of the device in `jax.shard_map`, and how many there are; (None, 1) outside it."""
+    try:
+        return lax.axis_index(DEVICES), lax.axis_size(DEVICES)
+    except NameError:
+        return None, 1
 
 
 def _host_bytes(model: mujoco.MjModel, fields: tuple[str, ...], threads: int) -> tuple[int, int]:
@@ -112,17 +124,17 @@ def _changing(substeps: int, nu: int) -> Loop:
 
 def _on_host(
     model: mujoco.MjModel, loop: Loop, fields: tuple[str, ...], threads: int
-) -> Callable[[dict[str, Any], Any], np.ndarray]:
-    """The NumPy side: a thread pool per batch size, kept between calls.
+) -> Callable[..., np.ndarray]:
+    """The NumPy side: a thread pool per device and batch size, kept between calls.
 
     The pools are scratch space, not state: every input is written before each step, so results
-    are a function of the arguments alone. One call at a time: several threads, or several devices
-    of one program, share the pools.
+    are a function of the arguments alone. A pool takes one call at a time. Several devices call at
+    once, each from a thread of its own: each has its own pool, with its part of the threads.
     """
-    pools: dict[int, Callable[[dict[str, np.ndarray], np.ndarray], np.ndarray]] = {}
-    turn = threading.Lock()
+    pools: dict[tuple[int, int, int], tuple[Callable[..., np.ndarray], threading.Lock]] = {}
+    making = threading.Lock()
 
-    def step(params: dict[str, Any], row: Any) -> np.ndarray:
+    def step(devices: int, params: dict[str, Any], row: Any, device: Any) -> np.ndarray:
         row = np.asarray(row)
         lead = row.shape[:-1]
         n = int(np.prod(lead, dtype=int))
@@ -130,10 +142,14 @@ def _on_host(
             name: np.asarray(params[name]).reshape(n, *getattr(model, name).shape)
             for name in fields
         }
+        at = (n, devices, 0 if device is None else int(np.asarray(device).flat[0]))
+        with making:
+            if at not in pools:
+                count = max(threads // devices, 1) if threads else 0
+                pools[at] = _make_pool(model, n, loop, fields, min(count, n)), threading.Lock()
+        pool, turn = pools[at]
         with turn:
-            if n not in pools:
-                pools[n] = _make_pool(model, n, loop, fields, min(threads, n))
-            return pools[n](own, row.reshape(n, -1)).reshape(*lead, -1)
+            return pool(own, row.reshape(n, -1)).reshape(*lead, -1)
 
     return step
 
