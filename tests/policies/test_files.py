@@ -225,6 +225,7 @@ def test_the_described_observation_is_the_one_the_policy_gets(walker):
             foot_height=nothing,
             foot_contact=nothing,
             friction=nothing,
+            ahead=nothing,
         )
     )
     np.testing.assert_allclose(described, expected, atol=1e-5)
