@@ -64,7 +64,6 @@ LEGGED: dict[str, dict[str, Any]] = {
         # one noisy, late reading does not show the velocity: five do, and it is estimated
         "net.memory": "history",
         "ppo.estimation_coef": 0.5,
-        "joystick.foresight": True,  # pushes and commands leave less noise in the advantages
         "curriculum": ({"env_steps": WALKS, "settings": REAL},),
         **_NOMINAL,
     },
@@ -88,6 +87,7 @@ BIPED: dict[str, dict[str, Any]] = {
     },
     "all": {
         **LEGGED["all"],
+        "joystick.foresight": True,  # pushes and commands leave less noise in the advantages
         "curriculum": ({"env_steps": WALKS, "settings": _REAL_AND_EXACT},),
     },
 }
