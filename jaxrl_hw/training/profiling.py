@@ -72,14 +72,14 @@ class Profiler:
         self._folder, self._left, self._programs = folder, count, programs
         self._console = console
         self._seen = self._traced = 0
-        self._began = 0.0
+        self._began: float | None = None  # while a trace runs
 
     @contextlib.contextmanager
     def iteration(self) -> Iterator[bool]:
         """Around an iteration; whether it is traced, and so slower than others."""
         self._seen += 1
         tracing = self._left > 0 and self._seen > 1
-        if tracing and not self._traced:
+        if tracing and self._began is None:
             jax.profiler.start_trace(str(self._folder))
             self._began = time.monotonic()
         yield tracing
@@ -90,15 +90,18 @@ class Profiler:
 
     def close(self) -> None:
         """End a trace that the session's end cuts short."""
-        if self._left and self._traced:
+        if self._began is not None and self._traced:
             self._finish()
+        elif self._began is not None:  # the first traced iteration failed
+            jax.profiler.stop_trace()
         elif self._left:
             self._console.warning(
                 "--profile traces from a session's second iteration on; this one ended before"
             )
 
     def _finish(self) -> None:
-        seconds, self._left = time.monotonic() - self._began, 0
+        assert self._began is not None
+        seconds, self._left, self._began = time.monotonic() - self._began, 0, None
         jax.profiler.stop_trace()
         names: dict[Operation, str] = {}
         for program in self._programs:
