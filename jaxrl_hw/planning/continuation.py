@@ -138,7 +138,8 @@ def _machine_notes(saved: dict[str, Any], config: Config) -> tuple[str, ...]:
 
 def _check_init_from(config: Config, folder: Path) -> None:
     """Refuse a warm start that contradicts the run's other settings."""
-    source = config.init_from
+    source, entry = config.init_from, algorithm_entry(config.algo)
+    entry.started_from(source, getattr(config, entry.name), 0, False)
     if config.resume not in RESUME_WORDS:
         raise UserError(
             f"--resume {config.resume} and --init-from {source} are two starts: give one of them"
@@ -207,7 +208,14 @@ def size_of(config: Config) -> dict[str, int]:
     entry = algorithm_entry(config.algo)
     # neither networks nor observations decide the minibatches
     needs = entry.needs(getattr(config, entry.name), config.net, Sizes(0, 0, 0, False))
-    return {"num_envs": int(config.num_envs), "minibatch_size": needs.minibatch_size}
+    number = int(config.num_envs)
+    size = {
+        "num_envs": number,
+        "minibatch_size": min(needs.minibatch_size, number * max(1, needs.unroll)),
+    }
+    if needs.replay is not None:
+        size = {**size, "minibatch_size": needs.minibatch_size, "replay": needs.replay.capacity}
+    return size
 
 
 def _as_it_fits(
