@@ -16,7 +16,7 @@ from jax import Array
 
 from jaxrl_hw.algos import actor_critic
 from jaxrl_hw.algos.a2c_settings import ENTRY, A2CConfig
-from jaxrl_hw.algos.actor_critic import Nets, ObsStats, Params, take_in, value_of
+from jaxrl_hw.algos.actor_critic import Nets, ObsStats, Params, take_in, value_at
 from jaxrl_hw.algos.networks import distributions, normalize
 from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.algos.samples import Samples, samples_of
@@ -41,7 +41,7 @@ def make(config: A2CConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
         learner: Learner, batch: Batch, key: Array, shards: Shards = WHOLE
     ) -> tuple[Learner, Metrics]:
         samples = samples_of(nets, learner, batch, config.gamma, config.gae_lambda, shards)
-        loss = partial(_loss, config, nets, learner.obs_stats, samples)
+        loss = partial(_loss, config, nets, samples)
         gradient, metrics = jax.grad(loss, has_aux=True)(learner.params)
         gradient = shards.mean(gradient)
         change, opt_state = optimizer.update(gradient, learner.opt_state, learner.params)
@@ -74,13 +74,11 @@ def _optimizer(config: A2CConfig) -> optax.GradientTransformation:
     )
 
 
-def _loss(
-    config: A2CConfig, nets: Nets, stats: ObsStats, samples: Samples, params: Params
-) -> tuple[Array, Metrics]:
-    mean, _ = nets.policy.forward(params.policy, stats.policy, samples.seen)
+def _loss(config: A2CConfig, nets: Nets, samples: Samples, params: Params) -> tuple[Array, Metrics]:
+    mean, _ = nets.policy.forward(params.policy, samples.seen)
     log_prob = distributions.log_prob(samples.action, mean, params.log_std)
     policy_loss = -(log_prob * samples.advantage).mean()
-    value_loss = ((value_of(nets, params, stats, samples.critic_obs) - samples.target) ** 2).mean()
+    value_loss = ((value_at(nets, params, samples.critic_seen) - samples.target) ** 2).mean()
     total = policy_loss + config.value_coef * value_loss
     total -= config.entropy_coef * distributions.entropy(params.log_std)
     return total, {"loss/policy": policy_loss, "loss/value": value_loss}

@@ -11,8 +11,9 @@ from jax import Array
 
 from jaxrl_hw.algos.motion_prior import clone_motion
 from jaxrl_hw.algos.networks import distributions, normalize
+from jaxrl_hw.algos.networks.equivariant import INVARIANT, EquivariantMLP, basis_of
 from jaxrl_hw.algos.networks.mlp import MLP
-from jaxrl_hw.algos.networks.policy_net import PolicyNet, make_policy_net
+from jaxrl_hw.algos.networks.policy_net import Inputs, Perceptron, PolicyNet, make_policy_net
 from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.algos.optimizer import averaged, restarted
 from jaxrl_hw.types import (
@@ -49,7 +50,7 @@ class Nets(NamedTuple):
     """The networks."""
 
     policy: PolicyNet
-    value: MLP
+    value: Perceptron
 
 
 def masked(phase_mask: PhaseMask | None, policy_obs: Array) -> Array:
@@ -59,16 +60,36 @@ def masked(phase_mask: PhaseMask | None, policy_obs: Array) -> Array:
 
 def value_of(nets: Nets, params: Params, stats: ObsStats, critic_obs: Array) -> Array:
     """[..., C] -> [...]."""
-    x = normalize.normalize(stats.critic, critic_obs)
-    return jnp.asarray(nets.value.apply(params.value, x))[..., 0]
+    return value_at(nets, params, critic_inputs(nets, stats, critic_obs))
 
 
-def nets_of(net: NetConfig, spec: EnvSpec, symmetry: Symmetry | None, precision: str) -> Nets:
-    """The networks for an environment's sizes; symmetry: that the update mirrors by, if any."""
+def critic_inputs(nets: Nets, stats: ObsStats, critic_obs: Array) -> Inputs:
+    """Observations [..., C] as the value network takes them."""
+    return nets.value.prepared(normalize.normalize(stats.critic, critic_obs))
+
+
+def value_at(nets: Nets, params: Params, inputs: Inputs) -> Array:
+    """`critic_inputs` -> [...]."""
+    value, _ = nets.value.apply(params.value, inputs, method="with_hidden")
+    return jnp.asarray(value)[..., 0]
+
+
+def nets_of(
+    net: NetConfig, spec: EnvSpec, symmetry: Symmetry | None, precision: str, built_in: bool = False
+) -> Nets:
+    """The networks for an environment's sizes.
+
+    symmetry: that the update mirrors by, if any.
+    built_in: whether the networks have it by construction.
+    """
     mirror = None if symmetry is None else symmetry.policy
+    action = symmetry.action if symmetry is not None and built_in else None
+    policy = make_policy_net(net, spec.obs_size, spec.action_size, mirror, precision, action)
+    if symmetry is None or not built_in:
+        return Nets(policy, MLP(net.value, 1, net.activation, dtype=precision))
+    critic = basis_of(symmetry.critic)
     return Nets(
-        make_policy_net(net, spec.obs_size, spec.action_size, mirror, precision),
-        MLP(net.value, 1, net.activation, dtype=precision),
+        policy, EquivariantMLP(net.value, critic, INVARIANT, net.activation, dtype=precision)
     )
 
 
@@ -123,10 +144,14 @@ def cloned(nets: Nets, learner: Learner, motion: Motion, key: Array) -> Learner:
     return learner._replace(params=params, opt_state=restarted(learner.opt_state, weights))
 
 
-def take_in(stats: ObsStats, obs: Observation, shards: Shards) -> ObsStats:
+def take_in(
+    stats: ObsStats, obs: Observation, shards: Shards, symmetry: Symmetry | None = None
+) -> ObsStats:
+    """The statistics with new observations, and their mirror images where a symmetry is given."""
+    policy, critic = (symmetry.policy, symmetry.critic) if symmetry else (None, None)
     return ObsStats(
-        normalize.update(stats.policy, obs.policy, shards),
-        normalize.update(stats.critic, obs.critic, shards),
+        normalize.update(stats.policy, obs.policy, shards, policy),
+        normalize.update(stats.critic, obs.critic, shards, critic),
     )
 
 

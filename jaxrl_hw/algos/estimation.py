@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from jaxrl_hw.algos.networks import normalize
-from jaxrl_hw.algos.networks.normalize import RunningStats
 from jaxrl_hw.types import EnvSpec
 
 
@@ -30,15 +28,12 @@ def fresh_head(features: int, spec: EnvSpec) -> Head:
     return Head(jnp.zeros((features, spec.unseen)), jnp.zeros(spec.unseen))
 
 
-def estimation_loss(head: Any, hidden: Array, stats: RunningStats, critic_obs: Array) -> Array:
+def estimation_loss(head: Any, hidden: Array, truth: Array) -> Array:
     """Mean squared error [] in standard deviations of what is estimated.
 
     Args:
       head: a `Head`.
       hidden: [..., F] of the policy's last hidden layer.
-      stats: of the critic's observations.
-      critic_obs: [..., C], the unseen entries last.
+      truth: [..., E] the entries, normalized.
     """
-    unseen = len(head.bias)
-    truth = normalize.normalize(stats, critic_obs)[..., -unseen:]
     return jnp.mean((hidden @ head.kernel + head.bias - truth) ** 2)

@@ -16,13 +16,13 @@ import optax
 from jax import Array, lax
 
 from jaxrl_hw.algos import actor_critic
-from jaxrl_hw.algos.actor_critic import Nets, ObsStats, Params, take_in, value_of
+from jaxrl_hw.algos.actor_critic import Nets, ObsStats, Params, take_in, value_at
 from jaxrl_hw.algos.estimation import estimation_loss, fresh_head
 from jaxrl_hw.algos.networks import distributions, normalize
 from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.algos.optimizer import adapt_rate, clock_of, make_optimizer, noise_bound
-from jaxrl_hw.algos.ppo_settings import ENTRY, PPOConfig
-from jaxrl_hw.algos.samples import Samples, samples_of, with_mirrored
+from jaxrl_hw.algos.ppo_settings import ENTRY, SYMMETRIES, PPOConfig
+from jaxrl_hw.algos.samples import Samples, policy_inputs, samples_of, with_mirrored
 from jaxrl_hw.errors import unknown
 from jaxrl_hw.types import (
     WHOLE,
@@ -47,10 +47,11 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
     """
     if config.lr_schedule not in ("adaptive", "fixed"):
         raise unknown("lr schedule", config.lr_schedule, ("adaptive", "fixed"))
-    if config.symmetry not in ("loss", "augment", "none"):
-        raise unknown("symmetry mode", config.symmetry, ("loss", "augment", "none"))
+    if config.symmetry not in SYMMETRIES:
+        raise unknown("symmetry mode", config.symmetry, SYMMETRIES)
     symmetry = None if config.symmetry == "none" else spec.symmetry
-    nets = actor_critic.nets_of(net, spec, symmetry, precision)
+    built_in = symmetry if config.symmetry == "network" else None
+    nets = actor_critic.nets_of(net, spec, symmetry, precision, config.symmetry == "network")
     optimizer = make_optimizer(config)
     sizes = Sizes(spec.obs_size, spec.critic_size, spec.action_size, spec.symmetry is not None)
     needs = ENTRY.needs(config, net, sizes)
@@ -65,19 +66,20 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
     def update(
         learner: Learner, batch: Batch, key: Array, shards: Shards = WHOLE
     ) -> tuple[Learner, Metrics]:
-        samples = samples_of(nets, learner, batch, config.gamma, config.gae_lambda, shards)
-        if symmetry is not None and config.symmetry == "augment":
-            samples = with_mirrored(nets, learner, samples, symmetry)
+        samples = _samples(config, nets, learner, batch, symmetry, shards)
         clock = clock_of(config, batch, shards)
-        loss = _make_loss(config, nets, learner.obs_stats, symmetry, learner.params.log_std)
+        loss = _make_loss(config, nets, symmetry, learner.params.log_std)
         minimize = partial(optimizer.update, frozen=clock.is_warming)
         counts = needs.epochs, needs.minibatches(shards.number * batch.reward.size)
         params, opt_state, losses = _optimize(counts, minimize, loss, learner, samples, key, shards)
         opt_state = adapt_rate(config, opt_state, clock, losses["kl"][-1].mean())
         bound = noise_bound(config, net.init_std, clock)
-        params = params._replace(log_std=jnp.minimum(params.log_std, bound))
+        log_std = jnp.minimum(params.log_std, bound)
+        if built_in is not None:
+            log_std = (log_std + log_std[built_in.action.perm]) / 2
+        params = params._replace(log_std=log_std)
         # of observations as they are: the phase mask comes before normalization
-        stats = take_in(learner.obs_stats, batch.next_obs, shards)
+        stats = take_in(learner.obs_stats, batch.next_obs, shards, built_in)
         metrics = {name: value.mean() for name, value in losses.items()}
         metrics["entropy"] = distributions.entropy(params.log_std)
         metrics["action_std"] = jnp.exp(params.log_std).mean()
@@ -89,24 +91,45 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
     return made._replace(critic_warmup=config.critic_warmup_steps, clone=clone)
 
 
+def _samples(
+    config: PPOConfig,
+    nets: Nets,
+    learner: Learner,
+    batch: Batch,
+    symmetry: Symmetry | None,
+    shards: Shards,
+) -> Samples:
+    head = learner.params.estimator
+    samples = samples_of(
+        nets, learner, batch, config.gamma, config.gae_lambda, shards, len(head.bias) if head else 0
+    )
+    if symmetry is None:
+        return samples
+    if config.symmetry == "augment":
+        return with_mirrored(nets, learner, batch, samples, symmetry)
+    if config.symmetry == "loss":
+        mirrored = policy_inputs(nets, learner.obs_stats, batch, symmetry)
+        return samples._replace(mirrored=mirrored)
+    return samples
+
+
 def _make_loss(
     config: PPOConfig,
     nets: Nets,
-    stats: ObsStats,
     symmetry: Symmetry | None,
     log_std_before: Array,
 ) -> Any:
-    """loss(params, samples) -> (loss [], metrics); the statistics are those the actions were taken
-    with, so that probability ratios start at exactly 1."""
+    """loss(params, samples) -> (loss [], metrics). The samples are normalized by the statistics
+    that the actions were taken with, so that probability ratios start at exactly 1."""
 
     def loss(params: Params, samples: Samples) -> tuple[Array, Metrics]:
-        mean, hidden = nets.policy.forward(params.policy, stats.policy, samples.seen)
+        mean, hidden = nets.policy.forward(params.policy, samples.seen)
         log_prob = distributions.log_prob(samples.action, mean, params.log_std)
         ratio = jnp.exp(log_prob - samples.log_prob)
         clipped = jnp.clip(ratio, 1.0 - config.clip, 1.0 + config.clip)
         policy_loss = -jnp.minimum(ratio * samples.advantage, clipped * samples.advantage).mean()
 
-        value = value_of(nets, params, stats, samples.critic_obs)
+        value = value_at(nets, params, samples.critic_seen)
         error = (value - samples.target) ** 2
         if config.value_clip > 0.0:
             change = jnp.clip(value - samples.value, -config.value_clip, config.value_clip)
@@ -124,15 +147,12 @@ def _make_loss(
             "clip_fraction": (jnp.abs(ratio - 1.0) > config.clip).mean(),
         }
         if params.estimator:
-            metrics["loss/estimation"] = estimation_loss(
-                params.estimator, hidden, stats.critic, samples.critic_obs
-            )
+            metrics["loss/estimation"] = estimation_loss(params.estimator, hidden, samples.unseen)
             total += config.estimation_coef * metrics["loss/estimation"]
         if symmetry is not None and config.symmetry == "loss":
             # the mirror image is a fixed target, which saves its backward pass; the factor of 2
             # below makes up for the gradient that it would have had
-            seen = nets.policy.mirrored(samples.seen)
-            reflected, _ = nets.policy.forward(params.policy, stats.policy, seen)
+            reflected, _ = nets.policy.forward(params.policy, samples.mirrored)
             fixed = symmetry.action(lax.stop_gradient(reflected))
             metrics["loss/symmetry"] = ((mean - fixed) ** 2).mean()
             total += 2.0 * config.symmetry_coef * metrics["loss/symmetry"]

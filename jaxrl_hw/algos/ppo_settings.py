@@ -11,6 +11,8 @@ from jaxrl_hw.algos.registry import AlgorithmEntry, needs_continuous_actions
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.types import Needs, Sizes, setting
 
+SYMMETRIES = ("network", "loss", "augment", "none")
+
 
 @dataclass(frozen=True)
 class PPOConfig:
@@ -63,8 +65,10 @@ class PPOConfig:
     """Pretrain the policy on the task's open-loop motion (stepping in place), if it has one."""
     max_grad_norm: float = setting(1.0, at_least=1e-9)
     """Gradients are scaled down to this global norm."""
-    symmetry: Literal["loss", "augment", "none"] = setting("loss")
-    """loss (mirror loss on the policy mean), augment (mirrored copies of the batch) or none."""
+    symmetry: Literal["network", "loss", "augment", "none"] = setting("loss")
+    """How a robot whose left and right are alike learns from both: network (networks that treat a
+    mirror image alike by construction), loss (mirror loss on the policy mean), augment (mirrored
+    copies of the batch) or none."""
     symmetry_coef: float = setting(1.0, at_least=0.0)
     """Weight of the mirror loss."""
     estimation_coef: float = setting(0.0, at_least=0.0)
@@ -86,7 +90,7 @@ def _needs(ppo: PPOConfig, net: NetConfig, sizes: Sizes) -> Needs:
         unroll=ppo.unroll,
         epochs=ppo.epochs,
         minibatch_size=ppo.minibatch_size,
-        mirrors=sizes.has_symmetry and ppo.symmetry != "none",
+        mirrors=sizes.has_symmetry and ppo.symmetry in ("loss", "augment"),
         more_weights=estimator if ppo.estimation_coef else 0,
         averages=bool(ppo.weight_averaging),
     )

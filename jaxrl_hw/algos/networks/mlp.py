@@ -36,6 +36,13 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
+def activation_of(name: str) -> Callable[[Array], Array]:
+    """Raises UserError for an unknown name."""
+    if name not in ACTIVATIONS:
+        raise unknown("activation", name, ACTIVATIONS)
+    return ACTIVATIONS[name]
+
+
 class MLP(nn.Module):
     """Dense layers with one activation between them; the last layer is linear.
 
@@ -49,6 +56,11 @@ class MLP(nn.Module):
     out_scale: float = 1.0
     dtype: str = "float32"
 
+    @staticmethod
+    def prepared(x: Array) -> Array:
+        """Inputs [..., in] as `with_hidden` takes them."""
+        return x
+
     def __call__(self, x: Array) -> Array:
         """[..., in] -> [..., out], float32."""
         return self.with_hidden(x)[0]
@@ -56,13 +68,11 @@ class MLP(nn.Module):
     @nn.compact
     def with_hidden(self, x: Array) -> tuple[Array, Array]:
         """[..., in] -> [..., out], and the last hidden layer's outputs [..., width], float32."""
-        if self.activation not in ACTIVATIONS:
-            raise unknown("activation", self.activation, ACTIVATIONS)
-        dtype = jnp.dtype(self.dtype)
+        activation, dtype = activation_of(self.activation), jnp.dtype(self.dtype)
         hidden = nn.initializers.orthogonal(2.0**0.5)
         x = x.astype(dtype)
         for width in self.widths:
-            x = ACTIVATIONS[self.activation](nn.Dense(width, kernel_init=hidden, dtype=dtype)(x))
+            x = activation(nn.Dense(width, kernel_init=hidden, dtype=dtype)(x))
         last = nn.initializers.orthogonal(self.out_scale)
         out = nn.Dense(self.out, kernel_init=last, dtype=dtype)(x)
         return out.astype(jnp.float32), x.astype(jnp.float32)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from jaxrl_hw.types import WHOLE, Shards
+from jaxrl_hw.types import WHOLE, Shards, SignedPermutation
 
 CLIP = 10.0
 """Largest normalized entry: one odd reading must not rule a gradient."""
@@ -40,14 +40,23 @@ def moments(x: Array, axis: int | None = None, shards: Shards = WHOLE) -> tuple[
     return whole, shards.mean(var + (mean - whole) ** 2)
 
 
-def update(stats: RunningStats, x: Array, shards: Shards = WHOLE) -> RunningStats:
+def update(
+    stats: RunningStats,
+    x: Array,
+    shards: Shards = WHOLE,
+    mirror: SignedPermutation | None = None,
+) -> RunningStats:
     """Take in observations [..., D] (Chan, Golub and LeVeque 1979, the pairwise update).
 
     shards: of which x is one; the statistics take in all of them.
+    mirror: of the observations; the statistics are of them and of their mirror images then.
     """
     flat = x.reshape(-1, x.shape[-1])
     n = jnp.float32(shards.number * flat.shape[0])
     mean, var = moments(flat, 0, shards)
+    if mirror is not None:
+        mean, apart = (mean + mirror(mean)) / 2, (mean - mirror(mean)) / 2
+        var = (var + var[mirror.perm]) / 2 + apart**2
     count = stats.seen + n
     delta = mean - stats.mean
     moment = stats.var * stats.seen + var * n + delta**2 * stats.seen * n / count

@@ -13,6 +13,7 @@ A fresh network ignores its memory: the weights that read it start at zero.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -21,11 +22,13 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from jaxrl_hw.algos.networks import normalize
+from jaxrl_hw.algos.networks.equivariant import EquivariantMLP, basis_of
 from jaxrl_hw.algos.networks.mlp import MLP
 from jaxrl_hw.algos.networks.normalize import RunningStats
 from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.types import SignedPermutation, forget
 
+Perceptron = MLP | EquivariantMLP
 Inputs = Any
 """What the policy acted on, as a pytree of samples: its first axis counts samples, or environments
 where `PolicyNet.whole`."""
@@ -37,25 +40,30 @@ class PolicyNet(NamedTuple):
     init(key) -> params
     start(count) -> memory: zeros, leaves [count, ...]; () without one
     step(params, stats, memory, obs [N, O]) -> (mean action [N, A], memory)
-    inputs(memory, obs [T, N, O], ended bool [T, N]) -> Inputs of T control steps, which began with
-        this memory; an episode's end clears it
-    forward(params, stats, inputs) -> mean actions and the outputs of the last hidden layer: [B, A]
-        and [B, F], or [N, T, A] and [N, T, F] where `whole`
-    mirrored(inputs) -> the inputs of the robot's mirror image
+    inputs(stats, memory, obs [T, N, O], ended bool [T, N]) -> Inputs of T control steps, which
+        began with this memory, normalized; an episode's end clears the memory
+    forward(params, inputs) -> mean actions and the outputs of the last hidden layer: [B, A] and
+        [B, F], or [N, T, A] and [N, T, F] where `whole`
+    reflected(memory) -> what the robot's mirror image would remember
     """
 
     init: Callable[[Array], Any]
     start: Callable[[int], Any]
     step: Callable[[Any, RunningStats, Any, Array], tuple[Array, Any]]
-    inputs: Callable[[Any, Array, Array], Inputs]
-    forward: Callable[[Any, RunningStats, Inputs], tuple[Array, Array]]
-    mirrored: Callable[[Inputs], Inputs]
+    inputs: Callable[[RunningStats, Any, Array, Array], Inputs]
+    forward: Callable[[Any, Inputs], tuple[Array, Array]]
+    reflected: Callable[[Any], Any]
     whole: bool = False
     """Whether the control steps of an environment stay together in a sample."""
 
 
 def make_policy_net(
-    net: NetConfig, obs_size: int, action_size: int, mirror: SignedPermutation | None, dtype: str
+    net: NetConfig,
+    obs_size: int,
+    action_size: int,
+    mirror: SignedPermutation | None,
+    dtype: str,
+    mirrored_action: SignedPermutation | None = None,
 ) -> PolicyNet:
     """The network that the settings ask for.
 
@@ -64,45 +72,53 @@ def make_policy_net(
       obs_size, action_size: O and A.
       mirror: of the policy's observation; None where no mirror image is asked for.
       dtype: of the products, float32 or bfloat16.
+      mirrored_action: of the action, with `mirror`, for a network that is symmetric by
+        construction, with hidden layers of even widths and no `gru`; None for any other.
     """
-    mlp = MLP(net.policy, action_size, net.activation, out_scale=0.01, dtype=dtype)
+    mlp: Perceptron = MLP(net.policy, action_size, net.activation, out_scale=0.01, dtype=dtype)
+    if mirror is not None and mirrored_action is not None:
+        seen = basis_of(mirror, net.history if net.memory == "history" else 1)
+        mlp = EquivariantMLP(
+            net.policy, seen, basis_of(mirrored_action), net.activation, 0.01, dtype
+        )
     if net.memory == "history":
         return _with_history(mlp, net.history, obs_size, mirror)
     if net.memory == "gru":
         return _with_gru(mlp, nn.GRUCell(net.gru), obs_size, mirror)
-    return _without_memory(mlp, obs_size, mirror)
-
-
-def flat(x: Array) -> Array:
-    """[T, N, ...] -> [T * N, ...]."""
-    return x.reshape(-1, *x.shape[2:])
-
-
-def _apply(mlp: MLP, params: Any, x: Array) -> tuple[Array, Array]:
-    out, hidden = mlp.apply(params, x, method=MLP.with_hidden)
-    return jnp.asarray(out), jnp.asarray(hidden)
+    return _without_memory(mlp, obs_size)
 
 
 def _reflect(mirror: SignedPermutation | None) -> Callable[[Array], Array]:
     return (lambda x: x) if mirror is None else mirror.__call__
 
 
-def _without_memory(mlp: MLP, obs_size: int, mirror: SignedPermutation | None) -> PolicyNet:
-    def forward(params: Any, stats: RunningStats, obs: Array) -> tuple[Array, Array]:
-        return _apply(mlp, params, normalize.normalize(stats, obs))
+def flat(x: Array) -> Array:
+    """[T, N, ...] -> [T * N, ...]."""
+    return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])
+
+
+def _apply(mlp: Perceptron, params: Any, x: Any) -> tuple[Array, Array]:
+    """Of what `mlp.prepared` gives."""
+    out, hidden = mlp.apply(params, x, method="with_hidden")
+    return jnp.asarray(out), jnp.asarray(hidden)
+
+
+def _without_memory(mlp: Perceptron, obs_size: int) -> PolicyNet:
+    def seen(stats: RunningStats, obs: Array) -> Any:
+        return mlp.prepared(normalize.normalize(stats, obs))
 
     return PolicyNet(
         lambda key: mlp.init(key, jnp.zeros(obs_size)),
         lambda count: (),
-        lambda params, stats, memory, obs: (forward(params, stats, obs)[0], ()),
-        lambda memory, obs, ended: flat(obs),
-        forward,
-        _reflect(mirror),
+        lambda params, stats, memory, obs: (_apply(mlp, params, seen(stats, obs))[0], ()),
+        lambda stats, memory, obs, ended: seen(stats, flat(obs)),
+        partial(_apply, mlp),
+        lambda memory: (),
     )
 
 
 def _with_history(
-    mlp: MLP, length: int, obs_size: int, mirror: SignedPermutation | None
+    mlp: Perceptron, length: int, obs_size: int, mirror: SignedPermutation | None
 ) -> PolicyNet:
     """Memory: the length - 1 observations before this one [N, K - 1, O], oldest first."""
 
@@ -110,9 +126,9 @@ def _with_history(
         params = mlp.init(key, jnp.zeros(length * obs_size))
         return _ignoring_first(params, (length - 1) * obs_size)
 
-    def forward(params: Any, stats: RunningStats, window: Array) -> tuple[Array, Array]:
+    def looked_at(stats: RunningStats, window: Array) -> Any:
         x = normalize.normalize(stats, window)
-        return _apply(mlp, params, x.reshape(*x.shape[:-2], -1))
+        return mlp.prepared(x.reshape(*x.shape[:-2], -1))
 
     def seen(memory: Array, obs: Array) -> tuple[Array, Array]:
         window = jnp.concatenate([memory, obs[:, None]], axis=1)
@@ -120,21 +136,21 @@ def _with_history(
 
     def step(params: Any, stats: RunningStats, memory: Array, obs: Array) -> tuple[Array, Array]:
         memory, window = seen(memory, obs)
-        return forward(params, stats, window)[0], memory
+        return _apply(mlp, params, looked_at(stats, window))[0], memory
 
-    def inputs(memory: Array, obs: Array, ended: Array) -> Array:
+    def inputs(stats: RunningStats, memory: Array, obs: Array, ended: Array) -> Any:
         def look(memory: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
             memory, window = seen(memory, now[0])
             return forget(memory, now[1]), window
 
-        return flat(lax.scan(look, memory, (obs, ended))[1])
+        return looked_at(stats, flat(lax.scan(look, memory, (obs, ended))[1]))
 
     return PolicyNet(
         init,
         lambda count: jnp.zeros((count, length - 1, obs_size)),
         step,
         inputs,
-        forward,
+        partial(_apply, mlp),
         _reflect(mirror),
     )
 
@@ -142,10 +158,9 @@ def _with_history(
 class Sequences(NamedTuple):
     """What a recurrent policy acted on, by environment."""
 
-    obs: Array  # [N, T, O]
+    obs: Array  # [N, T, O], normalized
     ended: Array  # [N, T] bool, whether the episode ended with the step
     start: Array  # [N, H], the state at the beginning
-    mirrored: Array  # [N, H], the state of the mirror image at the beginning
 
 
 class Recurrent(NamedTuple):
@@ -156,7 +171,7 @@ class Recurrent(NamedTuple):
 
 
 def _with_gru(
-    mlp: MLP, cell: nn.GRUCell, obs_size: int, mirror: SignedPermutation | None
+    mlp: Perceptron, cell: nn.GRUCell, obs_size: int, mirror: SignedPermutation | None
 ) -> PolicyNet:
     width = cell.features
 
@@ -180,29 +195,27 @@ def _with_gru(
         mirrored, _ = cell.apply(params["gru"], memory.mirrored, seen)
         return mean, Recurrent(state, mirrored)
 
-    def inputs(memory: Recurrent, obs: Array, ended: Array) -> Sequences:
-        return Sequences(jnp.swapaxes(obs, 0, 1), jnp.swapaxes(ended, 0, 1), *memory)
+    def inputs(stats: RunningStats, memory: Recurrent, obs: Array, ended: Array) -> Sequences:
+        x = normalize.normalize(stats, obs)
+        return Sequences(jnp.swapaxes(x, 0, 1), jnp.swapaxes(ended, 0, 1), memory.state)
 
-    def forward(params: Any, stats: RunningStats, seen: Sequences) -> tuple[Array, Array]:
+    def forward(params: Any, seen: Sequences) -> tuple[Array, Array]:
         def go_on(state: Array, now: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array]]:
             x, over = now
             out, state = one(params, state, x)
             return forget(state, over), out
 
-        x = jnp.swapaxes(normalize.normalize(stats, seen.obs), 0, 1)
-        _, (mean, hidden) = lax.scan(go_on, seen.start, (x, jnp.swapaxes(seen.ended, 0, 1)))
+        steps = jnp.swapaxes(seen.obs, 0, 1), jnp.swapaxes(seen.ended, 0, 1)
+        _, (mean, hidden) = lax.scan(go_on, seen.start, steps)
         return jnp.swapaxes(mean, 0, 1), jnp.swapaxes(hidden, 0, 1)
-
-    def mirrored(seen: Sequences) -> Sequences:
-        return seen._replace(
-            obs=_reflect(mirror)(seen.obs), start=seen.mirrored, mirrored=seen.start
-        )
 
     def start(count: int) -> Recurrent:
         other = 0 if mirror is None else width
         return Recurrent(jnp.zeros((count, width)), jnp.zeros((count, other)))
 
-    return PolicyNet(init, start, step, inputs, forward, mirrored, whole=True)
+    return PolicyNet(
+        init, start, step, inputs, forward, lambda m: Recurrent(m.mirrored, m.state), whole=True
+    )
 
 
 def _ignoring_first(params: Any, count: int) -> Any:
