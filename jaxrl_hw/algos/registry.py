@@ -59,12 +59,17 @@ class AlgorithmEntry(NamedTuple):
     settings that do not throw a trained policy off; None where it cannot start from one."""
     smaller_minibatches: Callable[[Any], Any] = lambda settings: settings
     """The settings with minibatches of half the size: after out of memory."""
+    shrinks: tuple[str, ...] = ()
+    """Names of its settings that get smaller, or follow, after out of memory."""
     with_replay: Callable[[Any, int], Any] | None = None
     """(settings, transitions) -> settings with a replay for so many; None without a replay."""
     fills_memory: Callable[[Any], bool] = lambda settings: False
     """Whether the replay is to take what memory is left."""
     check: Callable[[Any, Circumstances], None] = _any
     """Raises UserError where the algorithm cannot learn under such circumstances."""
+    why: Callable[[Any, str], str] = lambda settings, platform: ""
+    """(settings, platform) -> why a replay, batch and networks of this size; "" where nothing is to
+    be said."""
     ignores: tuple[str, ...] = ()
     """Settings of `Config`, or their prefixes, that have no effect on it."""
     replay_form: tuple[str, ...] = ()

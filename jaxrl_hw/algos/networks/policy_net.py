@@ -210,3 +210,19 @@ def _ignoring_first(params: Any, count: int) -> Any:
     first = params["params"]["Dense_0"]
     kernel = first["kernel"].at[:count].set(0.0)
     return {"params": {**params["params"], "Dense_0": {**first, "kernel": kernel}}}
+
+
+def first_outputs(params: Any, count: int) -> Any:
+    """A perceptron's parameters with its first `count` outputs alone."""
+    return _with_last(params, lambda last: jax.tree.map(lambda x: x[..., :count], last))
+
+
+def with_last_bias(params: Any, bias: Array) -> Any:
+    """A perceptron's parameters with another bias of the outputs."""
+    return _with_last(params, lambda last: {**last, "bias": bias})
+
+
+def _with_last(params: Any, change: Callable[[Any], Any]) -> Any:
+    layers = params["params"]
+    name = f"Dense_{len(layers) - 1}"
+    return {"params": {**layers, name: change(layers[name])}}
