@@ -22,6 +22,7 @@ from jaxrl_hw.planning.memory_model import Footprint, footprint
 from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.planning.replay import (
     check_replay,
+    filling,
     is_open,
     least,
     most_useful,
@@ -180,7 +181,7 @@ def _size(config: Config, hardware: Hardware) -> tuple[Config, Footprint, sizing
         memory = footprint(batch, hardware)
         common: Any = {"need": memory.total, "limits": _limits(config), "rates": memory.rates}
         budget, _ = sizing.budget_of(hardware, _limits(config), given=is_given)
-        refuse_large(batch, memory.total.peak(guess if isinstance(guess, int) else 1), budget)
+        refuse_large(batch, memory.total.total(guess if isinstance(guess, int) else 1), budget)
         if isinstance(guess, int):
             check_divides(batch)
             return batch, memory, sizing.check_num_envs(guess, hardware, **common)
@@ -211,8 +212,8 @@ def _filled(
     needs, budget = replay_of(config), chosen.budget_bytes
     if needs is None or budget is None or not is_open(asked):
         return config, memory, chosen
-    left = max(0, budget - memory.total.peak(chosen.num_envs))
-    capacity = needs.capacity + left // needs.transition_bytes
+    left = budget - memory.total.total(chosen.num_envs)
+    capacity = filling(asked, needs, left, on_cpu=hardware.platform == "cpu")
     capacity = max(needs.capacity, min(capacity, most_useful(config)))
     config = settled_saving(replace(with_capacity(config, capacity), save_replay=asked.save_replay))
     memory = footprint(config, hardware)

@@ -54,6 +54,19 @@ def most_useful(config: Config) -> int:
     return goal_iteration(config) * int(config.num_envs) * algorithm_needs(config).unroll
 
 
+def filling(config: Config, needs: ReplayNeeds, left: int, on_cpu: bool) -> int:
+    """The transitions that fill a run's memory.
+
+    config: as asked for, whose `save_replay` may be open. needs: of the replay as it is now.
+    left: bytes that are left beside it. on_cpu: where a checkpoint is a copy in the same memory.
+    """
+    room = max(0, left) + needs.bytes
+    saved = config.save_replay == "yes" or (config.save_replay == "auto" and room <= 2 * SMALL)
+    if saved and on_cpu:
+        room = min(room // 2, SMALL if config.save_replay == "auto" else room)
+    return room // needs.transition_bytes
+
+
 def settled_saving(config: Config) -> Config:
     """The config with `save_replay` settled."""
     needs = replay_of(config)
