@@ -20,18 +20,18 @@ PRESETS: dict[str, dict[str, Any]] = {
     "optimized": {"timesteps": 1_600_000},
     "best": {"timesteps": 3_200_000},
     "a2c": {"max_envs": 64, "a2c.n_steps": 16, "a2c.gamma": 0.98, "a2c.learning_rate": 2e-3},
-    # the settings of the article, for few environments
+    # few environments, many small steps
     "sac": {
-        "timesteps": 200_000,
+        "timesteps": 100_000,
         "max_envs": 32,
         "sac.buffer_size": 200_000,
-        "sac.batch_size": 256,
+        "sac.batch_size": 128,
         "sac.reuse": 32.0,
         "sac.learning_starts": 2_000,
+        "sac.n_step": 3,
         "sac.gamma": 0.98,
-        "sac.tau": 0.005,
+        "sac.tau": 0.01,
         "sac.learning_rate": 1e-3,
         "sac.alpha_learning_rate": 1e-3,
-        "sac.target_entropy": -1.0,
     },
 }

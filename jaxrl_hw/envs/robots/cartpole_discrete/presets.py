@@ -7,5 +7,5 @@ from jaxrl_hw.envs.robots.cartpole import presets
 PRESETS: dict[str, dict[str, Any]] = {
     **presets.PRESETS,
     "all": {**presets.PRESETS["all"], "discrete_actions": 5},
-    "dqn": {"timesteps": 300_000, "max_envs": 32, "dqn.reuse": 8.0},
+    "dqn": {"timesteps": 100_000, "max_envs": 32, "dqn.reuse": 8.0},
 }
