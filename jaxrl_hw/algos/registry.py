@@ -131,7 +131,7 @@ def algorithm_entry(name: str) -> AlgorithmEntry:
     known = entries()
     if _LOADED.get(name, name) in known:
         return known[_LOADED.get(name, name)]
-    if _is_module(name):
+    if is_module(name):
         raise UserError(
             f'algorithm "{name}" is a module, and no command imports what only files name: '
             f"give --algo {name}"
@@ -172,7 +172,7 @@ def load_algorithm(name: str) -> AlgorithmEntry:
     Raises:
       UserError: no such algorithm, or its code cannot be imported.
     """
-    if name in _LOADED or name in entries() or not _is_module(name):
+    if name in _LOADED or name in entries() or not is_module(name):
         return algorithm_entry(name)
     before = set(_REGISTERED)
     if str(Path.cwd()) not in sys.path:
@@ -197,5 +197,6 @@ def load_algorithm(name: str) -> AlgorithmEntry:
     return algorithm_entry(name)
 
 
-def _is_module(name: str) -> bool:
+def is_module(name: str) -> bool:
+    """Whether a name is of a module, and not of an algorithm of the package."""
     return "." in name or (name.isidentifier() and Path(f"{name}.py").is_file())

@@ -150,7 +150,7 @@ def test_from_inside_its_folder_it_has_a_short_name():
 OWN = ["--robot", "cartpole", "--algo", "examples.own_algorithm"]
 
 
-def test_an_algorithm_of_your_own_trains_resumes_and_exports(root, tmp_path):
+def test_an_algorithm_of_your_own_trains_resumes_and_exports(root, tmp_path, capsys):
     part, whole = tmp_path / "part", tmp_path / "whole"
     small = [*OWN, *SMALL, "--cem.unroll", "20"]
     assert train.main([*small, "--iterations", "2", "--run-dir", str(part)]) == 0
@@ -162,6 +162,8 @@ def test_an_algorithm_of_your_own_trains_resumes_and_exports(root, tmp_path):
     ]
     assert len(rewards[0]) == 4
     assert rewards[0] == rewards[1]
+    assert runs.main(["show", str(whole), "--algo", "examples.own_algorithm"]) == 0
+    assert "--algo examples.own_algorithm" in capsys.readouterr().out
     words = ["--run-dir", str(whole), "--out", str(tmp_path)]
     assert export.main([*words, "--algo", "examples.own_algorithm"]) == 0
     policy = load_policy(tmp_path / "policy.npz")
