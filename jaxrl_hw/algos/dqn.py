@@ -71,27 +71,6 @@ def make(config: DQNConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
         stats = ObsStats(normalize.init(spec.obs_size))
         return Learner(Params(params, jax.tree.map(jnp.copy, params)), opt_state, stats)
 
-    def act(
-        learner: Learner,
-        obs: Observation,
-        key: Array,
-        phase_mask: PhaseMask | None = None,
-        memory: Any = (),
-    ) -> tuple[Array, dict[str, Array], Any]:
-        key_whether, key_which = jax.random.split(key)
-        out, memory = off_policy.outputs(q, learner, obs.policy, phase_mask, memory)
-        count = (len(obs.policy),)
-        explores = jax.random.uniform(key_whether, count) < learner.opt_state.epsilon
-        other = jax.random.randint(key_which, count, 0, len(actions))
-        chosen = jnp.where(explores, other, jnp.argmax(out[:, : len(actions)], axis=-1))
-        return jnp.asarray(actions)[chosen], {"chosen": chosen.astype(jnp.int32)}, memory
-
-    def policy(
-        learner: Learner, policy_obs: Array, phase_mask: PhaseMask | None = None, memory: Any = ()
-    ) -> tuple[Array, Any]:
-        out, memory = off_policy.outputs(q, learner, policy_obs, phase_mask, memory)
-        return jnp.asarray(actions)[jnp.argmax(out[:, : len(actions)], axis=-1)], memory
-
     def update(
         learner: Learner, batch: Batch, key: Array, shards: Shards = WHOLE
     ) -> tuple[Learner, Metrics]:
@@ -117,9 +96,42 @@ def make(config: DQNConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
             weights, learner.obs_stats.policy, jnp.zeros(spec.action_size), Head("argmax", actions)
         )
 
+    act, policy = partial(_act, q, actions), partial(_policy, q, actions)
     return Algorithm(
         "dqn", needs, init, act, update, policy, start=q.start, replay=replay, parts=parts
     )
+
+
+def _act(
+    q: PolicyNet,
+    actions: np.ndarray,
+    learner: Learner,
+    obs: Observation,
+    key: Array,
+    phase_mask: PhaseMask | None = None,
+    memory: Any = (),
+) -> tuple[Array, dict[str, Array], Any]:
+    """Actions [N, A], some of them random; which they are [N]; and the memory. Consumes key."""
+    key_whether, key_which = jax.random.split(key)
+    out, memory = off_policy.outputs(q, learner, obs.policy, phase_mask, memory)
+    count = (len(obs.policy),)
+    explores = jax.random.uniform(key_whether, count) < learner.opt_state.epsilon
+    other = jax.random.randint(key_which, count, 0, len(actions))
+    chosen = jnp.where(explores, other, jnp.argmax(out[:, : len(actions)], axis=-1))
+    return jnp.asarray(actions)[chosen], {"chosen": chosen.astype(jnp.int32)}, memory
+
+
+def _policy(
+    q: PolicyNet,
+    actions: np.ndarray,
+    learner: Learner,
+    policy_obs: Array,
+    phase_mask: PhaseMask | None = None,
+    memory: Any = (),
+) -> tuple[Array, Any]:
+    """The best actions [N, A], and the memory."""
+    out, memory = off_policy.outputs(q, learner, policy_obs, phase_mask, memory)
+    return jnp.asarray(actions)[jnp.argmax(out[:, : len(actions)], axis=-1)], memory
 
 
 def epsilon_after(config: DQNConfig, batch: Batch) -> Array:

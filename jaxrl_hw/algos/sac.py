@@ -114,22 +114,6 @@ def make(config: SACConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
         stats = ObsStats(normalize.init(spec.obs_size), normalize.init(spec.critic_size))
         return Learner(params, opt_state, stats)
 
-    def act(
-        learner: Learner,
-        obs: Observation,
-        key: Array,
-        phase_mask: PhaseMask | None = None,
-        memory: Any = (),
-    ) -> tuple[Array, dict[str, Array], Any]:
-        out, memory = off_policy.outputs(nets.policy, learner, obs.policy, phase_mask, memory)
-        return nets.draw(out, key)[0], {}, memory
-
-    def policy(
-        learner: Learner, policy_obs: Array, phase_mask: PhaseMask | None = None, memory: Any = ()
-    ) -> tuple[Array, Any]:
-        out, memory = off_policy.outputs(nets.policy, learner, policy_obs, phase_mask, memory)
-        return nets.limit * jnp.tanh(nets.gaussian(out)[0]), memory
-
     def update(
         learner: Learner, batch: Batch, key: Array, shards: Shards = WHOLE
     ) -> tuple[Learner, Metrics]:
@@ -154,9 +138,35 @@ def make(config: SACConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
             Head("tanh", nets.limit),
         )
 
+    act, policy = partial(_act, nets), partial(_policy, nets)
     return Algorithm(
         "sac", needs, init, act, update, policy, start=nets.policy.start, replay=replay, parts=parts
     )
+
+
+def _act(
+    nets: Nets,
+    learner: Learner,
+    obs: Observation,
+    key: Array,
+    phase_mask: PhaseMask | None = None,
+    memory: Any = (),
+) -> tuple[Array, dict[str, Array], Any]:
+    """Exploring actions [N, A], and the memory. Consumes key."""
+    out, memory = off_policy.outputs(nets.policy, learner, obs.policy, phase_mask, memory)
+    return nets.draw(out, key)[0], {}, memory
+
+
+def _policy(
+    nets: Nets,
+    learner: Learner,
+    policy_obs: Array,
+    phase_mask: PhaseMask | None = None,
+    memory: Any = (),
+) -> tuple[Array, Any]:
+    """Actions [N, A] without exploration, and the memory."""
+    out, memory = off_policy.outputs(nets.policy, learner, policy_obs, phase_mask, memory)
+    return nets.limit * jnp.tanh(nets.gaussian(out)[0]), memory
 
 
 def _optimizers(config: SACConfig) -> OptState:
