@@ -55,6 +55,8 @@ def known_flags(robot: str = "g1") -> frozenset[str]:
     """The flags of all commands and scripts."""
     commands = [("plan", "--robot", robot), ("play",), ("evaluate",), ("export",), ("doctor",)]
     commands += [("runs", name) for name in ("list", "show", "pack", "unpack")]
+    commands += [("plan", "--robot", "cartpole", "--algo", name) for name in ("a2c", "sac")]
+    commands += [("plan", "--robot", "cartpole_discrete", "--algo", "dqn")]
     scripts = [*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "scripts").glob("*.py")]
     flags = {flag for path in scripts for flag in script_flags(path)}
     return frozenset(flags.union(example_flags(), *(flags_of(*words) for words in commands)))

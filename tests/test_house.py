@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import jaxrl_hw
+from jaxrl_hw.algos.registry import entries
 from jaxrl_hw.cli.main import COMMANDS
 
 PACKAGE = Path(jaxrl_hw.__file__).parent
@@ -46,7 +47,7 @@ def test_only_algos_reads_the_settings_of_an_algorithm() -> None:
         if "algos" not in path.parts:
             nodes = ast.walk(ast.parse(path.read_text()))
             readers += [
-                path.name for n in nodes if isinstance(n, ast.Attribute) and n.attr == "ppo"
+                path.name for n in nodes if isinstance(n, ast.Attribute) and n.attr in entries()
             ]
     assert readers == []
 

@@ -48,13 +48,19 @@ class Clock(NamedTuple):
     warmed_up: Array  # bool [], the warm-up is over after it
 
 
+def env_steps_before(batch: Batch) -> Array:
+    """Env steps done before a batch [], in millions; one that does not know them is a run's
+    first."""
+    steps = jnp.zeros(2, jnp.uint32) if batch.env_steps is None else batch.env_steps
+    return steps[0].astype(jnp.float32) + steps[1].astype(jnp.float32) / MILLION
+
+
 def clock_of(config: PPOConfig, batch: Batch, shards: Shards = WHOLE) -> Clock:
     """The clock of a batch's update; a batch that does not know its env steps is a run's first.
 
     shards: of which the batch is one.
     """
-    steps = jnp.zeros(2, jnp.uint32) if batch.env_steps is None else batch.env_steps
-    before = steps[0].astype(jnp.float32) + steps[1].astype(jnp.float32) / MILLION
+    before = env_steps_before(batch)
     after = before + shards.number * batch.reward.size / MILLION
     warmup, anneal = config.critic_warmup_steps / MILLION, config.anneal_steps / MILLION
     annealed = jnp.minimum(after / anneal, 1.0) if anneal else jnp.zeros(())

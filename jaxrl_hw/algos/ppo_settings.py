@@ -133,6 +133,7 @@ ENTRY = AlgorithmEntry(
     _sized,
     _warm_started,
     smaller_minibatches=lambda ppo: replace(ppo, minibatch_size=max(1, ppo.minibatch_size // 2)),
+    shrinks=("minibatch_size",),
     check=lambda ppo, circumstances: needs_continuous_actions("ppo", circumstances),
     ignores=("save_replay",),
 )

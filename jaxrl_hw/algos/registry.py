@@ -59,12 +59,17 @@ class AlgorithmEntry(NamedTuple):
     settings that do not throw a trained policy off; None where it cannot start from one."""
     smaller_minibatches: Callable[[Any], Any] = lambda settings: settings
     """The settings with minibatches of half the size: after out of memory."""
+    shrinks: tuple[str, ...] = ()
+    """Names of its settings that get smaller, or follow, after out of memory."""
     with_replay: Callable[[Any, int], Any] | None = None
     """(settings, transitions) -> settings with a replay for so many; None without a replay."""
     fills_memory: Callable[[Any], bool] = lambda settings: False
     """Whether the replay is to take what memory is left."""
     check: Callable[[Any, Circumstances], None] = _any
     """Raises UserError where the algorithm cannot learn under such circumstances."""
+    why: Callable[[Any, str], str] = lambda settings, platform: ""
+    """(settings, platform) -> why a replay, batch and networks of this size; "" where nothing is to
+    be said."""
     ignores: tuple[str, ...] = ()
     """Settings of `Config`, or their prefixes, that have no effect on it."""
     replay_form: tuple[str, ...] = ()
@@ -126,7 +131,7 @@ def algorithm_entry(name: str) -> AlgorithmEntry:
     known = entries()
     if _LOADED.get(name, name) in known:
         return known[_LOADED.get(name, name)]
-    if _is_module(name):
+    if is_module(name):
         raise UserError(
             f'algorithm "{name}" is a module, and no command imports what only files name: '
             f"give --algo {name}"
@@ -167,7 +172,7 @@ def load_algorithm(name: str) -> AlgorithmEntry:
     Raises:
       UserError: no such algorithm, or its code cannot be imported.
     """
-    if name in _LOADED or name in entries() or not _is_module(name):
+    if name in _LOADED or name in entries() or not is_module(name):
         return algorithm_entry(name)
     before = set(_REGISTERED)
     if str(Path.cwd()) not in sys.path:
@@ -192,5 +197,6 @@ def load_algorithm(name: str) -> AlgorithmEntry:
     return algorithm_entry(name)
 
 
-def _is_module(name: str) -> bool:
+def is_module(name: str) -> bool:
+    """Whether a name is of a module, and not of an algorithm of the package."""
     return "." in name or (name.isidentifier() and Path(f"{name}.py").is_file())

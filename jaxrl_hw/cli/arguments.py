@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from jaxrl_hw.algos.registry import load_algorithm
 from jaxrl_hw.envs.robots import load_robot
 from jaxrl_hw.errors import UserError, unknown_flag
 
@@ -62,10 +63,12 @@ def add_source_arguments(parser: OneLineParser) -> None:
     parser.add_argument("--policy", metavar="zoo:NAME|FILE.npz", help=about)
     about = "refuse a policy for another robot; imports the module of a robot of your own"
     parser.add_argument("--robot", metavar="NAME", help=about)
+    about = "imports the module of an algorithm of your own"
+    parser.add_argument("--algo", metavar="NAME", help=about)
 
 
 def check_source(args: argparse.Namespace) -> str:
-    """The run's folder or the policy, as given; imports the code that --robot names.
+    """The run's folder or the policy, as given; imports the code that --robot and --algo name.
 
     Raises:
       UserError: an unknown robot, not exactly one of --run-dir and --policy, --iteration with a
@@ -73,6 +76,8 @@ def check_source(args: argparse.Namespace) -> str:
     """
     if args.robot is not None:
         load_robot(args.robot)
+    if args.algo is not None:
+        load_algorithm(args.algo)
     if (args.run_dir is None) == (args.policy is None):
         got = "neither" if args.run_dir is None else "both"
         raise UserError(f"give one of --run-dir DIR and --policy zoo:NAME|FILE.npz, got {got}")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from jaxrl_hw.algos.registry import load_algorithm
+from jaxrl_hw.algos.registry import algorithm_entry, load_algorithm
 from jaxrl_hw.checkpointing.mirror import locate_run
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.cli.arguments import OneLineParser
@@ -60,12 +60,13 @@ def parse(
     if algo is not None:
         load_algorithm(algo)
     base = _base(rest, from_file)
+    changes = differences(validation.to_dict(base), from_file) if from_file else ()
+    given = [key for key, _, value in changes if value != MISSING]
     if from_file:
         base = _with_one_goal(validation.from_dict(from_file, base, f"--config {path}"), from_file)
     base = _with_one_goal(base, {name: True for name in _GOALS if taken(rest, name)[0] is not None})
     config = validation.check(_overlaid(base, rest, prog, about))
-    changed = (c[0] for c in differences(validation.to_dict(base), from_file) if c[2] != MISSING)
-    validation.refuse_idle(config, [*(changed if from_file else ()), *_given(rest, config)])
+    validation.refuse_idle(config, [*given, *_given(rest, config)])
     return config
 
 
@@ -109,6 +110,13 @@ def _base(argv: list[str], from_file: dict[str, Any]) -> Config:
     saved = None if new else read_settings(folder)
     if saved is None:
         return like_origin(fresh, named("init-from", ""))
+    ran = algorithm_entry(str(saved.get("algo", Config.algo))).name
+    asked = algorithm_entry(named("algo", ran)).name
+    if asked != ran:
+        raise UserError(
+            f"{folder.path} holds another run: algo was {ran}, now {asked}; choose another "
+            f"--run-dir, or --algo {ran}"
+        )
     # so that the same command continues the same run even where a preset has changed since
     config = config_from(saved, str(folder.config_json))
     # the run may have moved to another machine: planning chooses the engine, and keeps the size as

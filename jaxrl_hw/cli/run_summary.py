@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from jaxrl_hw.algos.registry import is_module
 from jaxrl_hw.checkpointing import sessions, store
 from jaxrl_hw.checkpointing.run_dir import RunDir, is_run, name_of
 from jaxrl_hw.checkpointing.sessions import TRAINING, Session
@@ -36,6 +37,8 @@ class Summary:
     robot: str = ""
     robot_flag: str = ""
     """What --robot must be to continue the run, "" where the flag may be left out."""
+    algo_flag: str = ""
+    """What --algo must be, likewise."""
     task: str = ""
     num_envs: int | str | None = None
     goal: int | None = None
@@ -63,6 +66,7 @@ class Summary:
             return ""
         words = ["python", "-m", "jaxrl_hw.train", "--run-dir", str(self.folder)]
         words += ["--robot", self.robot_flag] if self.robot_flag else []
+        words += ["--algo", self.algo_flag] if self.algo_flag else []
         if self.status == DONE:
             words += ["--iterations", str(2 * max(self.goal or 0, self.saved))]
         return shlex.join(words)
@@ -147,6 +151,7 @@ def summarize(folder: Path, robot: str = "", thorough: bool = False) -> Summary:
             found,
             robot=settings["robot"],
             robot_flag=robot if robot and _is_same_robot(robot, settings["robot"]) else "",
+            algo_flag=algo if is_module(algo := str(settings.get("algo", ""))) else "",
             task=str(settings.get("task", "")),
             num_envs=settings.get("num_envs"),
             goal=_goal(run, settings, found.saved),

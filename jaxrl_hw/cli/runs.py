@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from jaxrl_hw.algos.registry import load_algorithm
 from jaxrl_hw.checkpointing.pack import pack
 from jaxrl_hw.checkpointing.run_dir import check_run
 from jaxrl_hw.checkpointing.sessions import TRAINING
@@ -35,6 +36,8 @@ def run(argv: list[str], about: str) -> int:
     args = parser.parse(argv)
     if getattr(args, "robot", ""):  # code of the user's own
         load_robot(args.robot)
+    if getattr(args, "algo", ""):
+        load_algorithm(args.algo)
     body(args)
     return DONE
 
@@ -124,6 +127,8 @@ _JSON: _Argument = ("--json", {"action": "store_true", "help": "print JSON"})
 _FORCE: _Argument = ("--force", {"action": "store_true", "help": "replace a file of that name"})
 _OWN = "a robot of your own, such as package.module"
 _ROBOT: _Argument = ("--robot", {"default": "", "metavar": "NAME", "help": _OWN})
+_OWN_ALGO = "an algorithm of your own, such as package.module"
+_ALGO: _Argument = ("--algo", {"default": "", "metavar": "NAME", "help": _OWN_ALGO})
 _RUNS = _path("folder", "FOLDER", "of runs", nargs="?", default=Path("runs"))
 _RUN = _path("folder", "DIR", "folder of the run")
 _ZIP = _path("zip", "ZIP", "the zip that `pack` has written")
@@ -134,10 +139,10 @@ _PACKS = "Write a run, which may be in training, as one zip, to be unpacked else
 _UNPACKS = "Restore a packed run; verifies every checksum."
 
 _SUBCOMMANDS: dict[str, tuple[Callable[[Namespace], None], str, tuple[_Argument, ...]]] = {
-    "list": (_list, "", (_RUNS, _JSON, _ROBOT)),
-    "show": (_show, _SHOWS, (_RUN, _JSON, _ROBOT)),
+    "list": (_list, "", (_RUNS, _JSON, _ROBOT, _ALGO)),
+    "show": (_show, _SHOWS, (_RUN, _JSON, _ROBOT, _ALGO)),
     "pack": (_pack, _PACKS, (_RUN, _OUT_ZIP, _FORCE)),
-    "unpack": (_unpack, _UNPACKS, (_ZIP, _OUT_DIR, _ROBOT)),
+    "unpack": (_unpack, _UNPACKS, (_ZIP, _OUT_DIR, _ROBOT, _ALGO)),
 }
 """Name: what it does, its help, its arguments."""
 

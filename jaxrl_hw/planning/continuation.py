@@ -235,11 +235,10 @@ def _as_it_fits(
     if config.override_config or not tried or size_of(config) not in tried:
         return config, ()
     fitted = size_of(validation.from_dict(dict(saved), config, str(run.config_json)))
-    fits = replace(config, num_envs=fitted["num_envs"])
-    entry = algorithm_entry(config.algo)
-    while size_of(fits)["minibatch_size"] > fitted["minibatch_size"]:
-        settings = entry.smaller_minibatches(getattr(fits, entry.name))
-        fits = replace(fits, **{entry.name: settings})
+    entry, last = algorithm_entry(config.algo), config_from(saved, str(run.config_json))
+    shrunk = {name: getattr(getattr(last, entry.name), name) for name in entry.shrinks}
+    settings = replace(getattr(config, entry.name), **shrunk)
+    fits = replace(config, num_envs=fitted["num_envs"], **{entry.name: settings})
     if fits == config:
         return config, ()
     message = (
@@ -251,4 +250,5 @@ def _as_it_fits(
 
 def _size_text(size: Mapping[str, int]) -> str:
     samples = size["minibatch_size"]
-    return f"{size['num_envs']:,} environments with minibatches of {samples:,} samples"
+    text = f"{size['num_envs']:,} environments with minibatches of {samples:,} samples"
+    return f"{text} from a replay of {size['replay']:,}" if "replay" in size else text

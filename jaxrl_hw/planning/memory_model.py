@@ -136,6 +136,8 @@ def footprint(config: Config, hardware: Hardware) -> Footprint:
         resident, compiling = _of_compiling(config)
         name, reserved = "libraries", known.resident or reserved + resident
         reserved += EVALUATING if _evaluates(config) else 0
+        # a checkpoint is a copy until it is written; one of a replay is worth counting
+        reserved += algorithm_needs(config).replay_bytes if config.save_replay == "yes" else 0
         compiling = known.compiling or compiling
     parts = {name: MemoryNeed(reserved, 0), **parts}
     return Footprint(parts, source, covers_all_sizes, compiling, known.rates)
@@ -155,7 +157,8 @@ def _lines(
 def checkpoint_bytes(config: Config, num_envs: int) -> int:
     """What one checkpoint is expected to take on disk: the learner and the environments."""
     needs, (state, parts) = algorithm_needs(config), _state_bytes(config)
-    learner = PACKED_WEIGHTS * (needs.network_bytes + needs.optimizer_bytes) + needs.replay_bytes
+    learner = PACKED_WEIGHTS * (needs.network_bytes + needs.optimizer_bytes)
+    learner += needs.replay_bytes if config.save_replay == "yes" else 0
     each = PACKED_ENVS * (state + needs.memory_bytes) + PACKED_PARTS * parts
     return round(CHECKPOINT_FILES + learner + each * num_envs)
 
@@ -226,7 +229,7 @@ def _temporaries(needs: Needs, collecting: int) -> MemoryNeed:
     collecting: bytes per environment of the collection.
     """
     each = max(collecting, needs.unroll * needs.value_bytes)
-    if needs.minibatch_size <= needs.unroll * MEASURED_AT[1]:
+    if needs.replay is not None or needs.minibatch_size <= needs.unroll * MEASURED_AT[1]:
         return MemoryNeed(needs.update_bytes, each)
     of_a_step = needs.unroll * needs.update_bytes // needs.minibatch_size
     return MemoryNeed(0, max(each, of_a_step))

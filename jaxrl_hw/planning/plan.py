@@ -21,6 +21,7 @@ from jaxrl_hw.planning.continuation import RESUME_WORDS
 from jaxrl_hw.planning.devices import device_count, is_sharded, shards_of
 from jaxrl_hw.planning.disk_space import Storage, mirror_of
 from jaxrl_hw.planning.memory_model import FIRST_ITERATIONS, Footprint
+from jaxrl_hw.planning.replay import learner_text, replay_of, replay_text
 from jaxrl_hw.types import Needs
 
 
@@ -63,6 +64,7 @@ class Plan:
             *([("devices", self._devices())] if is_sharded(c) else []),
             ("batch", self._batch()),
             ("networks", self._networks()),
+            *self._replay(),
             ("memory", self._memory()),
             ("speed", self._speed()),
             ("XLA", ", ".join(xla)),
@@ -126,6 +128,13 @@ class Plan:
     def _batch(self) -> str:
         count, needs = int(self.config.num_envs), algorithm_needs(self.config)
         samples = count * needs.unroll
+        if needs.replay is not None:
+            used = needs.epochs * needs.minibatch_size / samples
+            return (
+                f"{count:,} envs x {needs.unroll} steps = {samples:,} samples; {needs.epochs:,} "
+                f"gradient steps on {needs.minibatch_size:,} of the replay, which uses each sample "
+                f"{used:.3g} times"
+            )
         minibatches = needs.minibatches(samples)
         return (
             f"{count:,} envs x {needs.unroll} steps = {samples:,} samples; {needs.epochs} epochs x "
@@ -147,6 +156,12 @@ class Plan:
         networks = algorithm_needs(self.config).networks
         shown = (f"{name} {'-'.join(map(str, widths))}" for name, widths in networks)
         return f"{', '.join(shown)}, {precision}"
+
+    def _replay(self) -> list[tuple[str, str]]:
+        if replay_of(self.config) is None:
+            return []
+        learner = learner_text(self.config, self.hardware.platform)
+        return [("replay", replay_text(self.config)), ("learner", learner)]
 
     def _memory(self) -> str:
         parts = ", ".join(f"{k} {formats.size(v)}" for k, v in self.memory.items() if v)

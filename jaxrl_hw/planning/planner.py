@@ -20,6 +20,18 @@ from jaxrl_hw.planning.disk_space import Storage, storage
 from jaxrl_hw.planning.engine import settled
 from jaxrl_hw.planning.memory_model import Footprint, footprint
 from jaxrl_hw.planning.plan import Plan
+from jaxrl_hw.planning.replay import (
+    check_replay,
+    filling,
+    is_open,
+    least,
+    most_useful,
+    refuse_large,
+    replay_notes,
+    replay_of,
+    settled_saving,
+    with_capacity,
+)
 
 BOUNDS = {"cpu": (64, 4096), "gpu": (512, 8192), "tpu": (512, 8192)}
 """Environments tried by `auto`, least and most, by platform: benchmarks/learning_vs_envs.py
@@ -44,8 +56,11 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
     auto = config.num_envs == "auto"
     config, done, source, more = find_start(config, folder, hardware.name)
     notes += more
+    asked = config
     config, memory, chosen, more = _sized(config, hardware, may_choose=auto)
-    notes += more
+    config, memory, chosen = _filled(asked, config, hardware, memory, chosen)
+    check_replay(config)
+    notes += [*more, *replay_notes(config)]
     applied = xla.configure(
         fraction=_reserved(config, hardware, chosen.budget_bytes),
         ceiling=_ceiling(config, hardware),
@@ -160,20 +175,50 @@ def _size(config: Config, hardware: Hardware) -> tuple[Config, Footprint, sizing
     are worked out again. The loop ends, as each turn takes a larger batch.
     """
     bounds, guess = BOUNDS[hardware.platform], config.num_envs
-    batch = sized(config, guess if isinstance(guess, int) else bounds[1])
+    is_given = isinstance(guess, int)
+    batch = _batch(config, guess if isinstance(guess, int) else bounds[1], hardware)
     while True:
         memory = footprint(batch, hardware)
         common: Any = {"need": memory.total, "limits": _limits(config), "rates": memory.rates}
+        budget, _ = sizing.budget_of(hardware, _limits(config), given=is_given)
+        refuse_large(batch, memory.total.total(guess if isinstance(guess, int) else 1), budget)
         if isinstance(guess, int):
             check_divides(batch)
             return batch, memory, sizing.check_num_envs(guess, hardware, **common)
         chosen = sizing.choose_num_envs(hardware, bounds=bounds, **common)
         number = dividing(config, chosen.num_envs)
         chosen = chosen._replace(num_envs=number, expected_bytes=memory.total.total(number))
-        longer = sized(config, chosen.num_envs)
+        longer = _batch(config, chosen.num_envs, hardware)
         if algorithm_needs(longer).unroll <= algorithm_needs(batch).unroll:
+            if replay_of(longer) is not None:  # its gradient steps go by the number
+                batch = longer
             return replace(batch, num_envs=chosen.num_envs), memory, chosen
         batch = longer
+
+
+def _batch(config: Config, num_envs: int, hardware: Hardware) -> Config:
+    """The config with the batch, and the replay, that suit a number of environments; with the
+    smallest replay where it is to take what is left."""
+    batch = sized(config, num_envs, hardware.platform)
+    return settled_saving(
+        with_capacity(batch, least(batch, num_envs)) if is_open(config) else batch
+    )
+
+
+def _filled(
+    asked: Config, config: Config, hardware: Hardware, memory: Footprint, chosen: sizing.Sizing
+) -> tuple[Config, Footprint, sizing.Sizing]:
+    """The same with a replay that takes what the rest leaves, where that was asked for."""
+    needs, budget = replay_of(config), chosen.budget_bytes
+    if needs is None or budget is None or not is_open(asked):
+        return config, memory, chosen
+    left = budget - memory.total.total(chosen.num_envs)
+    capacity = filling(asked, needs, left, on_cpu=hardware.platform == "cpu")
+    capacity = max(needs.capacity, min(capacity, most_useful(config)))
+    config = settled_saving(replace(with_capacity(config, capacity), save_replay=asked.save_replay))
+    memory = footprint(config, hardware)
+    expected = memory.total.total(chosen.num_envs)
+    return config, memory, chosen._replace(expected_bytes=expected)
 
 
 def _limits(config: Config) -> sizing.Limits:

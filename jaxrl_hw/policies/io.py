@@ -57,7 +57,8 @@ def load_policy(path: Path) -> PortablePolicy:
         arrays["motion"] = np.diagflat(arrays.pop("calm"))
     meta["format"] = FORMAT  # that of the arrays as they are now
     meta.setdefault("memory", {"kind": "none"})
-    meta.setdefault(HEAD, "linear")
+    if meta.setdefault(HEAD, "linear") not in HEADS:
+        raise _foreign(path, f"its head is {meta[HEAD]}")
     kinds = ("kernel", "bias")
     layers = range(max(sum(name.startswith(kind) for name in arrays) for kind in kinds))
     gru = GRU if meta["memory"].get("kind") == "gru" else ()
@@ -118,8 +119,6 @@ def _check(arrays: dict[str, np.ndarray], layers: int, meta: dict[str, Any], pat
     kind, size = memory_of(meta)
     if kind not in MEMORIES or (kind != "none" and size < 1):
         raise _foreign(path, f"its memory is {meta['memory']}")
-    if meta[HEAD] not in HEADS:
-        raise _foreign(path, f"its head is {meta[HEAD]}")
     if not all(np.issubdtype(array.dtype, np.floating) for array in arrays.values()):
         raise _foreign(path, "its arrays are not floating-point numbers")
     obs = arrays["mean"].size

@@ -99,7 +99,8 @@ class Evaluations:
 
     def _policy_of(self, state: TrainState) -> Policy:
         """The policy as evaluation and export have it, on the CPU."""
-        learner, env_steps = jax.device_put((state.learner, state.env_steps), _cpu())
+        acting = state.learner._replace(replay=())
+        learner, env_steps = jax.device_put((acting, state.env_steps), _cpu())
         # NumPy: the driver would compile anew for an array that is bound to a device
         return Policy(
             self._start,

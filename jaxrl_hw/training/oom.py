@@ -14,7 +14,9 @@ from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.loggers import formats
 from jaxrl_hw.planning.devices import dividing
+from jaxrl_hw.planning.memory_model import footprint
 from jaxrl_hw.planning.plan import Plan
+from jaxrl_hw.planning.replay import least, replay_of, with_capacity
 from jaxrl_hw.types import TrainState
 
 _ALLOCATION = re.compile(r"allocat\w+ ([0-9.]+) ?(?:bytes|([KMGT])(i?)B)")
@@ -43,7 +45,9 @@ def smaller_plan(
     """The plan to continue with after an error, and a sentence for the user.
 
     Where the update failed to allocate about as much as its own temporaries take, the minibatches
-    are halved: the batch keeps its size. In every other case the environments are halved.
+    are halved: the batch keeps its size. In every other case the environments are halved. An
+    algorithm with a replay halves that first, until it holds no more than it must, then its
+    batches, then the environments.
 
     Args:
       plan, state: of the step that failed; no state before the first step.
@@ -65,19 +69,24 @@ def smaller_plan(
     if config.on_oom == "fail":
         raise RunError(f"{what}; use --num-envs auto, or --on-oom shrink to continue with fewer")
     temporaries = (items or {}).get("temporaries", 0)
-    smaller = None
-    if updating and requested and 2 * requested >= temporaries > 0:
+    smaller = _halved_replay(config)
+    if smaller is None and replay_of(config) is not None:
+        smaller = _halved_minibatches(config)
+    if smaller is None and updating and requested and 2 * requested >= temporaries > 0:
         smaller = _halved_minibatches(config)
     smaller = smaller or _halved_envs(config)
     if smaller is None:
         raise RunError(f"{what}, which cannot be halved: use smaller networks or a shorter unroll")
     config, size = smaller
+    if replay_of(config) is not None:
+        plan = replace(plan, footprint=footprint(config, plan.hardware))
     return plan.resized(config), f"{what}: continuing with {size}"
 
 
 def is_whole(state: TrainState) -> bool:
-    """Whether the learner of a failed step's argument can still be read."""
-    return not _is_deleted((state.learner, state.key, state.iteration, state.env_steps))
+    """Whether the learner of a failed step's argument, but for its replay, can still be read."""
+    learner = state.learner._replace(replay=())
+    return not _is_deleted((learner, state.key, state.iteration, state.env_steps))
 
 
 def _was_updating(state: TrainState | None) -> bool:
@@ -89,12 +98,24 @@ def _is_deleted(tree: object) -> bool:
     return any(leaf.is_deleted() for leaf in jax.tree.leaves(tree))
 
 
+def _halved_replay(config: Config) -> tuple[Config, str] | None:
+    needs = replay_of(config)
+    if needs is None or needs.capacity // 2 < least(config, int(config.num_envs)):
+        return None
+    half = needs.capacity // 2
+    return with_capacity(config, half), f"a replay of {half:,} transitions (empty at first)"
+
+
 def _halved_minibatches(config: Config) -> tuple[Config, str] | None:
     entry = algorithm_entry(config.algo)
     settings = entry.smaller_minibatches(getattr(config, entry.name))
     smaller = replace(config, **{entry.name: settings})
-    samples = int(config.num_envs) * algorithm_needs(config).unroll
-    now, then = (algorithm_needs(c).minibatches(samples) for c in (config, smaller))
+    needs, after = algorithm_needs(config), algorithm_needs(smaller)
+    if needs.replay is not None:
+        size = f"batches of {after.minibatch_size:,} samples (the replay starts empty)"
+        return None if after.minibatch_size == needs.minibatch_size else (smaller, size)
+    samples = int(config.num_envs) * needs.unroll
+    now, then = (n.minibatches(samples) for n in (needs, after))
     if then == now:
         return None
     return smaller, f"{then} minibatches of {samples // then:,} samples"

@@ -188,7 +188,7 @@ class Phases:
     def _rescued(self, state: TrainState) -> TrainState | None:
         """The learner of a failed step's argument, else the newest checkpoint."""
         if is_whole(state):
-            return state._replace(env_state=None)
+            return state._replace(env_state=None, replay=())
         self._context.checkpoints.wait()
         saved = self._context.folder.newest_checkpoint()
         self._context.console.warning(f"the learner is lost too: back to iteration {saved:,}")

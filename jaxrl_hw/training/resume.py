@@ -64,8 +64,18 @@ def restore_state(
             "robot; the learner is kept"
         )
     else:
-        return state
+        return _with_replay(state, env, algorithm, console)
     return with_fresh_envs(state, env, algorithm, config.seed)
+
+
+def _with_replay(state: TrainState, env: Env, algorithm: Algorithm, console: Console) -> TrainState:
+    """The state, with an empty replay where its own was not saved or has another form."""
+    empty = jax.eval_shape(lambda: algorithm.replay(env.num_envs))
+    if _form(state.replay) == _form(empty):
+        return state
+    why = "is of another size" if jax.tree.leaves(state.replay) else "was not saved"
+    console.message(f"the replay {why}, so it starts empty: the run does not continue exactly")
+    return state._replace(replay=algorithm.replay(env.num_envs))
 
 
 def _form(tree: Any) -> tuple[Any, ...]:

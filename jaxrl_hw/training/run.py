@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 
+from jaxrl_hw.algos.registry import algorithm_entry
 from jaxrl_hw.checkpointing.checkpoint import Checkpoints
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.config import fields, migrations, validation
@@ -54,7 +55,8 @@ def environments(config: Config) -> tuple[Env, Algorithm]:
 
 def make_policy(env: Env, algorithm: Algorithm, state: TrainState) -> Policy:
     """The deterministic policy of a state, jitted."""
-    learner, phase_mask = state.learner, env.phase_mask(env.params_at(state.env_steps))
+    learner = state.learner._replace(replay=())
+    phase_mask = env.phase_mask(env.params_at(state.env_steps))
 
     act = jax.jit(partial(algorithm.policy, phase_mask=phase_mask))
     return Policy(algorithm.start, lambda obs, memory: act(learner, obs, memory=memory))
@@ -78,8 +80,8 @@ def saved_form(
 ) -> Callable[[dict[str, Any]], TrainState]:
     """A function from the settings that a checkpoint was saved with to the form of its state.
 
-    The form follows their number of environments, and their task's settings: what the task does not
-    simulate takes no room.
+    The form follows their number of environments, their replay, which may not be saved, and their
+    task's settings: what the task does not simulate takes no room.
 
     source: the run's folder, or one in it. Older versions wrote checkpoints without settings: then
         its config.json has them.
@@ -87,9 +89,9 @@ def saved_form(
 
     def form(saved: dict[str, Any]) -> TrainState:
         then = _as_saved(config, saved or _settings_of(source))
-        if then == replace(config, num_envs=env.num_envs):
-            return state_form(env, algorithm)
-        return state_form(*environments(then))
+        is_same = then == replace(config, num_envs=env.num_envs)
+        whole = state_form(env, algorithm) if is_same else state_form(*environments(then))
+        return whole._replace(replay=()) if saved.get("save_replay") == "no" else whole
 
     return form
 
@@ -99,12 +101,13 @@ def _as_saved(config: Config, saved: dict[str, Any]) -> Config:
     if not saved:
         return config
     now = fields.flatten(migrations.as_now(saved))
-    group = task_name(config)
+    entry, group = algorithm_entry(config.algo), task_name(config)
+    replay = [f"{entry.name}.{name}" for name in entry.replay_form]
     shared = {
         key: value
         for key, value in now.items()
         if key in fields.settings_of(type(config))
-        and (key in ("num_envs", "curriculum") or key.startswith(f"{group}."))
+        and (key in ("num_envs", "curriculum", *replay) or key.startswith(f"{group}."))
     }
     return validation.from_dict(shared, config, "the checkpoint's settings")
 

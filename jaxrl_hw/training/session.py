@@ -134,7 +134,7 @@ class Session:
         if context.mirror is not None:
             context.mirror.request()
         if self._rescued and self._first:
-            context.checkpoints.save(self._first, self.state, {}, stage=self.stage)
+            self._save(self._first, self.state, {})
 
     def _iterate(self) -> str:
         context, config, lock = self._context, self._plan.config, self._context.folder.lock
@@ -157,7 +157,7 @@ class Session:
                 break
             if is_saved(config, self._iteration):
                 lock.check()
-                context.checkpoints.save(self._iteration, state, row, stage=self.stage)
+                self._save(self._iteration, state, row)
             if reason := self._stop_reason(stopped, row):
                 ended = reason
                 break
@@ -192,12 +192,18 @@ class Session:
             return EARLY_STOP
         return CALLBACK if stopped else context.stop.check(self._meter.iteration_seconds)
 
+    def _save(self, iteration: int, state: TrainState, row: Row) -> None:
+        """Save a state, without its replay where that is left out."""
+        if self._plan.config.save_replay == "no":
+            state = state._replace(replay=())
+        self._context.checkpoints.save(iteration, state, row, stage=self.stage)
+
     def _save_last(self, row: Row) -> None:
         """Save the last state unless that is done, and make sure that it is on disk."""
         folder, checkpoints = self._context.folder, self._context.checkpoints
         folder.lock.check()
         if not checkpoints.has(self._iteration):
-            checkpoints.save(self._iteration, self.state, row, stage=self.stage)
+            self._save(self._iteration, self.state, row)
         if not checkpoints.has(self._iteration):
             newest = checkpoints.iterations()[-1:]
             raise RunError(

@@ -15,11 +15,15 @@ import numpy as np
 import pytest
 from jax import Array
 
-from jaxrl_hw.algos import ppo
+from jaxrl_hw.algos import a2c, dqn, ppo, sac
+from jaxrl_hw.algos.a2c_settings import A2CConfig
+from jaxrl_hw.algos.dqn_settings import DQNConfig
 from jaxrl_hw.algos.networks import normalize
 from jaxrl_hw.algos.networks.mlp import MLP
+from jaxrl_hw.algos.networks.policy_net import make_policy_net
 from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.algos.ppo_settings import PPOConfig
+from jaxrl_hw.algos.sac_settings import SACConfig
 from jaxrl_hw.envs.episode import Transition
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.training.train_step import init_train_state, make_train_step
@@ -182,3 +186,61 @@ def test_a_time_limit_keeps_the_future_and_a_termination_does_not(ending: str) -
         # four, three, two or one reward left, seen alike:
         # (1 + 1.8 + 2.44 + 2.952) / 4 = 2.05
         np.testing.assert_allclose(got, [2.05], atol=0.15)
+
+
+REPLAY = {
+    "buffer_size": 8192,
+    "batch_size": 128,
+    "train_freq": 8,
+    "gradient_steps": 16,
+    "learning_starts": 512,
+    "gamma": 0.8,
+    "tau": 0.1,
+    "learning_rate": 3e-3,
+}
+ACTIONS = np.array([[-0.7], [0.0], [0.7]], np.float32)
+OTHERS: dict[str, Callable[[], Algorithm]] = {
+    "a2c": lambda: a2c.make(
+        A2CConfig(n_steps=8, gamma=0.8, learning_rate=1e-2), NET, EnvSpec(1, 1, 1)
+    ),
+    "sac": lambda: sac.make(
+        SACConfig(**REPLAY, target_entropy=-2.0, alpha_learning_rate=1e-2), NET, EnvSpec(1, 1, 1)
+    ),
+    "dqn": lambda: dqn.make(
+        DQNConfig(**REPLAY, widths=(16,), epsilon_steps=4000, epsilon_end=0.2),
+        NET,
+        EnvSpec(1, 1, 1, action_set=ACTIONS),
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "iterations"), [("a2c", 250), ("sac", 40), ("dqn", 20)])
+def test_other_policies_act_on_what_they_see(name: str, iterations: int) -> None:
+    env = probe(
+        signs, lambda seen, steps, action: Step(seen, -((action - 0.7 * seen) ** 2), ALWAYS, NEVER)
+    )
+    algorithm = OTHERS[name]()
+    state = train(env, iterations, algorithm)
+    acts, _ = algorithm.policy(state.learner, jnp.array([[-1.0], [1.0]]))
+    np.testing.assert_allclose(acts[:, 0], [-0.7, 0.7], atol=0.0 if name == "dqn" else 0.15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["truncated", "terminated"])
+def test_a_replay_keeps_the_future_of_a_time_limit(ending: str) -> None:
+    def move(seen: Array, steps: Array, action: Array) -> Step:
+        last = steps == 3
+        ends = (NEVER, last) if ending == "truncated" else (last, NEVER)
+        return Step(seen, jnp.ones(N), *ends)
+
+    algorithm = OTHERS["dqn"]()
+    parts = algorithm.parts(train(probe(zeros, move), 60, algorithm).learner)
+    net = make_policy_net(NET, 1, 3, None, "float32")
+    best = np.asarray(
+        net.forward(parts.weights, net.prepared(parts.stats, jnp.zeros((1, 1))))[0]
+    ).max()
+    # truncated: 1 / (1 - gamma). Terminated: a quarter of the targets are 1, the others 1 + 0.8 Q.
+    # Huber's loss pulls by 1 towards the first, by their distance to the others:
+    # 1 / 4 = 3 / 4 (1 + 0.8 Q - Q)
+    np.testing.assert_allclose(best, 5.0 if ending == "truncated" else 10 / 3, atol=0.4)

@@ -23,7 +23,7 @@ def test_an_unknown_algorithm_is_refused_with_those_there_are() -> None:
     with pytest.raises(UserError) as refused:
         algorithm_entry("pppo")
     assert '"pppo"' in str(refused.value)
-    assert set(entries()) == {"ppo"}
+    assert set(entries()) == {"ppo", "a2c", "dqn", "sac"}
     assert "ppo" in str(refused.value).split('"pppo"')[1]
 
 

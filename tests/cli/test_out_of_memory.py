@@ -213,3 +213,31 @@ def test_where_nothing_is_left_to_halve_the_run_fails(tmp_path: Path) -> None:
         train(tmp_path, 3, "--num-envs", "1", build=Faulty(2))
     assert "iteration 2 with 1 environments" in str(failure.value)
     assert "\n" not in str(failure.value)
+
+
+REPLAY = [
+    *("--robot", "cartpole_discrete", "--algo", "dqn", "--physics", "native", "--num-envs", "8"),
+    *("--dqn.widths", "8", "--dqn.buffer-size", "800", "--dqn.learning-starts", "64"),
+    *("--dqn.gradient-steps", "1", "--no-tensorboard", "--cartpole.episode-s", "1"),
+]
+
+
+@pytest.mark.parametrize("after_collecting", [False, True])
+def test_a_replay_is_halved_first_and_the_networks_are_kept(
+    after_collecting: bool, tmp_path: Path
+) -> None:
+    fault = Faulty(4, after_collecting=after_collecting)
+    words = [*REPLAY, "--run-dir", str(tmp_path), "--iterations", "5", "--save-every", "100"]
+    run = fit(parse(words), console=Console(io.StringIO()), build=fault)
+    before, after = fault.seen[3], fault.seen[4]
+    kept = [s.learner._replace(replay=()) for s in (before, after)]
+    assert all(np.array_equal(*pair) for pair in zip(*map(jax.tree.leaves, kept), strict=True))
+    filled = [int(state.replay.filled) for state in (before, after)]
+    assert filled == [24, 0], "another size starts empty"
+    assert after.replay.reward.shape == (50, 8)
+    config = config_of(tmp_path)
+    assert (config["dqn"]["buffer_size"], config["num_envs"]) == (400, 8)
+    assert int(run.state.iteration) == 5
+    again = fit(parse(words[:-2] + ["--save-every", "50"]), console=Console(io.StringIO()))
+    assert config_of(tmp_path)["dqn"]["buffer_size"] == 400, "what fitted stays"
+    assert int(again.state.replay.filled) == int(run.state.replay.filled)

@@ -145,3 +145,27 @@ def test_from_inside_its_folder_it_has_a_short_name():
     )
     assert "--hopper.strength FLOAT" in done.stdout
     assert plan.main(["--robot", "examples", "--help"]) == 2
+
+
+OWN = ["--robot", "cartpole", "--algo", "examples.own_algorithm"]
+
+
+def test_an_algorithm_of_your_own_trains_resumes_and_exports(root, tmp_path, capsys):
+    part, whole = tmp_path / "part", tmp_path / "whole"
+    small = [*OWN, *SMALL, "--cem.unroll", "20"]
+    assert train.main([*small, "--iterations", "2", "--run-dir", str(part)]) == 0
+    assert train.main([*OWN, "--iterations", "4", "--run-dir", str(part)]) == 0
+    assert train.main([*small, "--iterations", "4", "--run-dir", str(whole)]) == 0
+    rewards = [
+        [json.loads(line)["elite_reward"] for line in (folder / "metrics.jsonl").open()]
+        for folder in (part, whole)
+    ]
+    assert len(rewards[0]) == 4
+    assert rewards[0] == rewards[1]
+    assert runs.main(["show", str(whole), "--algo", "examples.own_algorithm"]) == 0
+    assert "--algo examples.own_algorithm" in capsys.readouterr().out
+    words = ["--run-dir", str(whole), "--out", str(tmp_path)]
+    assert export.main([*words, "--algo", "examples.own_algorithm"]) == 0
+    policy = load_policy(tmp_path / "policy.npz")
+    assert policy.widths == (8,)
+    assert np.isfinite(policy(np.zeros((2, 5), np.float32))).all()

@@ -53,7 +53,7 @@ def move(old: str, new: str) -> Callable[[Path], None]:
         (add("envs/robots/another/model.xml"), True),
         (add("a_new_package/module.py"), True),
         (move("envs/episode.py", "envs/physics/episode.py"), True),
-        (move("types.py", "a_new_package/types.py"), True),
+        (move("errors.py", "a_new_package/errors.py"), True),
         (add("cli/another.py"), False),
         (add("evaluation/another.py"), False),
         (add("algos/notes.txt"), False),

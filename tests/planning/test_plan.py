@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from jaxrl_hw import Config, Plan, make_plan, preset_config
+from jaxrl_hw import Plan, make_plan, preset_config
 from jaxrl_hw.algos.ppo_settings import unroll_for
 from jaxrl_hw.config.resolve import algorithm_needs
 from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.hardware.measurement_cache import store
 from jaxrl_hw.planning.memory_model import ITEMS, estimate, program_key
+from jaxrl_hw.types import ReplayNeeds
 
 GB = 10**9
 CPU = Hardware("cpu", "EPYC", 1, 2, 16 * GB, 10 * GB, "psutil available")
@@ -102,10 +103,10 @@ def test_what_a_process_really_holds_takes_the_place_of_what_was_expected(
 
 
 def test_a_replay_buffer_counts_whatever_the_number_of_environments() -> None:
-    config: Config = replace(preset_config("g1_12dof"), physics="native")
+    config = replace(preset_config("g1_12dof", algo="sac"), physics="native")
     needs = algorithm_needs(config)
-    without = estimate(config, CPU, needs)
-    with_replay = estimate(config, CPU, needs._replace(replay_bytes=3 * GB))
+    none, some = (needs._replace(replay=ReplayNeeds(n, 1, 0, 1)) for n in (0, 3 * GB))
+    without, with_replay = (estimate(config, CPU, each) for each in (none, some))
     assert without["replay"].total(1000) == 0
     assert with_replay["replay"].total(10) == with_replay["replay"].total(1000) == 3 * GB
     assert {k: v for k, v in with_replay.items() if v != without[k]}.keys() == {"replay"}

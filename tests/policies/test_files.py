@@ -15,6 +15,7 @@ from jaxrl_hw.algos.optimizer import averaged
 from jaxrl_hw.envs.robots import get_robot
 from jaxrl_hw.envs.tasks.joystick import observations
 from jaxrl_hw.errors import UserError
+from jaxrl_hw.policies.bundle import export_policy
 from jaxrl_hw.policies.from_state import as_policy, params_of, portable, stats_of
 from jaxrl_hw.policies.io import load_policy, save_policy
 from jaxrl_hw.policies.portable import PortablePolicy
@@ -44,7 +45,7 @@ def random_policy(activation="elu", sizes=(5, 16, 8, 2)) -> PortablePolicy:
         tuple(numbers(n) for _, n in pairs),
         numbers(sizes[-1]),
         (),
-        {"format": 4, "activation": activation, "versions": {}},
+        {"format": 5, "activation": activation, "versions": {}},
     )
 
 
@@ -309,7 +310,8 @@ def test_files_that_make_no_sense_are_refused(changes, offending, walker_npz, tm
 @pytest.mark.parametrize(
     ("changes", "offending"),
     [
-        ({"format": 5}, "format 5"),
+        ({"format": 6}, "format 6"),
+        ({"head": "softmax"}, "softmax"),
         ({"format": 0}, "format 0"),
         ({"robot": None}, "meta.robot"),
         ({"versions": [1, 2]}, "meta.versions"),
@@ -345,3 +347,23 @@ def test_a_policy_of_a_robot_that_is_not_here_is_refused(walker, walker_npz, tmp
     path = changed(walker_npz, tmp_path / "other.npz", meta=meta)
     with pytest.raises(UserError, match="r2d2"):
         config_of(load_policy(path), str(path))
+
+
+@pytest.mark.parametrize("kind", ["tanh", "argmax"])
+def test_a_head_is_kept_in_the_file_and_every_format_acts_by_it(kind, tmp_path):
+    plain = random_policy(sizes=(5, 16, 3))
+    table = np.array([[-1.0], [0.25], [1.0]], np.float32)
+    array = {"tanh": np.array([1.0, 2.0, 3.0], np.float32), "argmax": table}[kind]
+    actions = len(array) if kind == "tanh" else 1
+    meta = {**plain.meta, "robot": "cartpole", "task": "cartpole", "algo": "sac", "head": kind}
+    meta |= {"iteration": 1, "config": {}}
+    policy = replace(plain, head=(array,), meta=meta, log_std=np.zeros(actions, np.float32))
+    obs = sample_observations(policy)
+    out = replace(plain, meta=plain.meta)(obs)
+    expected = array * np.tanh(out) if kind == "tanh" else table[out.argmax(axis=-1)]
+    assert policy.action_size == actions
+    exported = export_policy(policy, lambda rows: expected, tmp_path)
+    assert {"policy.npz", "policy.onnx", "run_policy.py"} <= {f.path.name for f in exported.files}
+    again = load_policy(tmp_path / "policy.npz")
+    np.testing.assert_allclose(again(obs), policy(obs))
+    assert len(np.unique(np.round(again(obs), 4))) > (2 if kind == "argmax" else 100)

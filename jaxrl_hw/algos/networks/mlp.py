@@ -55,6 +55,8 @@ class MLP(nn.Module):
     activation: str = "elu"
     out_scale: float = 1.0
     dtype: str = "float32"
+    layer_norm: bool = False
+    """Whether each hidden layer's sums are normalized before the activation (Ba et al. 2016)."""
 
     @staticmethod
     def prepared(x: Array) -> Array:
@@ -72,7 +74,9 @@ class MLP(nn.Module):
         hidden = nn.initializers.orthogonal(2.0**0.5)
         x = x.astype(dtype)
         for width in self.widths:
-            x = activation(nn.Dense(width, kernel_init=hidden, dtype=dtype)(x))
+            x = nn.Dense(width, kernel_init=hidden, dtype=dtype)(x)
+            x = nn.LayerNorm(dtype=dtype)(x) if self.layer_norm else x
+            x = activation(x)
         last = nn.initializers.orthogonal(self.out_scale)
         out = nn.Dense(self.out, kernel_init=last, dtype=dtype)(x)
         return out.astype(jnp.float32), x.astype(jnp.float32)

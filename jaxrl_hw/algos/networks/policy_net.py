@@ -42,6 +42,8 @@ class PolicyNet(NamedTuple):
     step(params, stats, memory, obs [N, O]) -> (mean action [N, A], memory)
     inputs(stats, memory, obs [T, N, O], ended bool [T, N]) -> Inputs of T control steps, which
         began with this memory, normalized; an episode's end clears the memory
+    prepared(stats, seen) -> Inputs of what was seen: observations [B, O], windows [B, K, O] with a
+        history, Sequences with a gru
     forward(params, inputs) -> mean actions and the outputs of the last hidden layer: [B, A] and
         [B, F], or [N, T, A] and [N, T, F] where `whole`
     reflected(memory) -> what the robot's mirror image would remember
@@ -51,6 +53,7 @@ class PolicyNet(NamedTuple):
     start: Callable[[int], Any]
     step: Callable[[Any, RunningStats, Any, Array], tuple[Array, Any]]
     inputs: Callable[[RunningStats, Any, Array, Array], Inputs]
+    prepared: Callable[[RunningStats, Any], Inputs]
     forward: Callable[[Any, Inputs], tuple[Array, Array]]
     reflected: Callable[[Any], Any]
     whole: bool = False
@@ -112,6 +115,7 @@ def _without_memory(mlp: Perceptron, obs_size: int) -> PolicyNet:
         lambda count: (),
         lambda params, stats, memory, obs: (_apply(mlp, params, seen(stats, obs))[0], ()),
         lambda stats, memory, obs, ended: seen(stats, flat(obs)),
+        seen,
         partial(_apply, mlp),
         lambda memory: (),
     )
@@ -150,6 +154,7 @@ def _with_history(
         lambda count: jnp.zeros((count, length - 1, obs_size)),
         step,
         inputs,
+        looked_at,
         partial(_apply, mlp),
         _reflect(mirror),
     )
@@ -158,7 +163,7 @@ def _with_history(
 class Sequences(NamedTuple):
     """What a recurrent policy acted on, by environment."""
 
-    obs: Array  # [N, T, O], normalized
+    obs: Array  # [N, T, O]
     ended: Array  # [N, T] bool, whether the episode ended with the step
     start: Array  # [N, H], the state at the beginning
 
@@ -196,8 +201,11 @@ def _with_gru(
         return mean, Recurrent(state, mirrored)
 
     def inputs(stats: RunningStats, memory: Recurrent, obs: Array, ended: Array) -> Sequences:
-        x = normalize.normalize(stats, obs)
-        return Sequences(jnp.swapaxes(x, 0, 1), jnp.swapaxes(ended, 0, 1), memory.state)
+        seen = Sequences(jnp.swapaxes(obs, 0, 1), jnp.swapaxes(ended, 0, 1), memory.state)
+        return prepared(stats, seen)
+
+    def prepared(stats: RunningStats, seen: Sequences) -> Sequences:
+        return seen._replace(obs=normalize.normalize(stats, seen.obs))
 
     def forward(params: Any, seen: Sequences) -> tuple[Array, Array]:
         def go_on(state: Array, now: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array]]:
@@ -214,7 +222,14 @@ def _with_gru(
         return Recurrent(jnp.zeros((count, width)), jnp.zeros((count, other)))
 
     return PolicyNet(
-        init, start, step, inputs, forward, lambda m: Recurrent(m.mirrored, m.state), whole=True
+        init,
+        start,
+        step,
+        inputs,
+        prepared,
+        forward,
+        lambda memory: Recurrent(memory.mirrored, memory.state),
+        whole=True,
     )
 
 
@@ -223,3 +238,19 @@ def _ignoring_first(params: Any, count: int) -> Any:
     first = params["params"]["Dense_0"]
     kernel = first["kernel"].at[:count].set(0.0)
     return {"params": {**params["params"], "Dense_0": {**first, "kernel": kernel}}}
+
+
+def first_outputs(params: Any, count: int) -> Any:
+    """A perceptron's parameters with its first `count` outputs alone."""
+    return _with_last(params, lambda last: jax.tree.map(lambda x: x[..., :count], last))
+
+
+def with_last_bias(params: Any, bias: Array) -> Any:
+    """A perceptron's parameters with another bias of the outputs."""
+    return _with_last(params, lambda last: {**last, "bias": bias})
+
+
+def _with_last(params: Any, change: Callable[[Any], Any]) -> Any:
+    layers = params["params"]
+    name = f"Dense_{len(layers) - 1}"
+    return {"params": {**layers, name: change(layers[name])}}

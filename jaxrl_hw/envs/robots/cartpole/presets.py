@@ -1,6 +1,8 @@
-"""Cartpole's presets: three goals."""
+"""Cartpole's presets: three goals, and what other algorithms than PPO need for it."""
 
-PRESETS = {
+from typing import Any
+
+PRESETS: dict[str, dict[str, Any]] = {
     "all": {
         "ppo.epochs": 4,
         "ppo.gamma": 0.98,
@@ -17,4 +19,19 @@ PRESETS = {
     "fast": {"timesteps": 800_000},
     "optimized": {"timesteps": 1_600_000},
     "best": {"timesteps": 3_200_000},
+    "a2c": {"max_envs": 64, "a2c.n_steps": 16, "a2c.gamma": 0.98, "a2c.learning_rate": 2e-3},
+    # few environments, many small steps
+    "sac": {
+        "timesteps": 100_000,
+        "max_envs": 32,
+        "sac.buffer_size": 200_000,
+        "sac.batch_size": 128,
+        "sac.reuse": 32.0,
+        "sac.learning_starts": 2_000,
+        "sac.n_step": 3,
+        "sac.gamma": 0.98,
+        "sac.tau": 0.01,
+        "sac.learning_rate": 1e-3,
+        "sac.alpha_learning_rate": 1e-3,
+    },
 }

@@ -1,0 +1,88 @@
+"""SAC's settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jaxrl_hw.algos import replay_knobs
+from jaxrl_hw.algos.networks.settings import NetConfig, count_weights, policy_size
+from jaxrl_hw.algos.registry import AlgorithmEntry, Circumstances, needs_continuous_actions
+from jaxrl_hw.algos.replay_knobs import REPLAY_ENTRY, ReplayConfig, replay_needs, sized_for
+from jaxrl_hw.types import Needs, Sizes, setting
+
+_REPLAY, _BATCH = 1_000_000, 8192
+"""What suits any device that steps thousands of environments."""
+
+
+@dataclass(frozen=True)
+class SACConfig(ReplayConfig):
+    """Soft actor-critic (Haarnoja et al. 2018, arXiv:1812.05905). The defaults suit many
+    environments side by side; the cartpole's preset has those of few."""
+
+    alpha_start: float = setting(0.1, at_least=1e-6)
+    """Temperature at the start: the weight of the policy's entropy."""
+    target_entropy: float = setting(-0.5)
+    """Entropy per motor, in nats of an action's own units, that the temperature holds the policy
+    to: -0.5 is a standard deviation of 0.15."""
+    alpha_learning_rate: float = setting(3e-4, at_least=0.0)
+    """Adam's step size for the temperature; 0 keeps it as it is."""
+    layer_norm: bool = setting(True)
+    """Layer normalization in the critics."""
+
+
+def critic_weights(sac: SACConfig, net: NetConfig, critic: int, action: int) -> int:
+    """Parameters of one critic."""
+    norms = 2 * sum(net.value) if sac.layer_norm else 0
+    return count_weights(critic + action, net.value, 1) + norms
+
+
+def _needs(sac: SACConfig, net: NetConfig, sizes: Sizes) -> Needs:
+    actor = policy_size(net, sizes.obs, 2 * sizes.action, False)
+    critics = 2 * critic_weights(sac, net, sizes.critic, sizes.action)
+    learned = actor.weights + critics
+    stored = sizes.obs + sizes.critic
+    seen = replay_knobs.history_of(net) * sizes.obs + sizes.critic + sizes.action
+    # activations and their gradients: two critics thrice (target, fit, actor), the actor twice
+    widths = 2 * actor.activations + 6 * sum(net.value) * (1 + sac.layer_norm)
+    update = 4 * sac.batch_size * (2 * widths + 2 * seen)
+    return Needs(
+        unroll=sac.train_freq,
+        epochs=sac.gradient_steps,
+        minibatch_size=sac.batch_size,
+        network_bytes=4 * (learned + critics),
+        optimizer_bytes=8 * learned,
+        normalizer_bytes=8 * stored,
+        replay=replay_needs(sac, net, stored, sizes.action),
+        sample_bytes=4 * (2 * stored + sizes.action + 6),
+        memory_bytes=4 * actor.memory,
+        update_bytes=update,
+        networks=(("actor", net.policy), ("critics", net.value)),
+        parts=(
+            ("actor", 4 * actor.weights),
+            ("critics", 4 * critics),
+            ("targets", 4 * critics),
+            ("optimizer", 8 * learned),
+            ("batch and gradients", update),
+        ),
+    )
+
+
+def _sized(sac: SACConfig, num_envs: int, platform: str = "cpu") -> SACConfig:
+    return sized_for(sac, num_envs, _REPLAY, _BATCH)
+
+
+def _check(sac: SACConfig, circumstances: Circumstances) -> None:
+    needs_continuous_actions("sac", circumstances)
+    replay_knobs.check("sac", circumstances)
+
+
+ENTRY = AlgorithmEntry(
+    "sac",
+    SACConfig,
+    _needs,
+    "jaxrl_hw.algos.sac",
+    _sized,
+    check=_check,
+    ignores=("net.gru",),
+    **REPLAY_ENTRY,
+)

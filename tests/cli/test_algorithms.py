@@ -1,0 +1,203 @@
+"""`--algo`: each algorithm trains, continues to the bit and exports by the same commands."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from jaxrl_hw import UserError, export, load_run, make_plan, plan, train
+from jaxrl_hw.checkpointing.leaves import to_arrays
+from jaxrl_hw.cli.flags import parse
+from jaxrl_hw.policies.io import load_policy
+
+TINY = [
+    *("--physics", "native", "--num-envs", "8", "--no-tensorboard", "--save-every", "2"),
+    *("--cartpole.episode-s", "0.5", "--iterations", "4"),
+]
+REPLAY = {"buffer-size": 600, "batch-size": 32, "learning-starts": 64, "gradient-steps": 2}
+
+
+def knobs(algo: str, **changed: Any) -> list[str]:
+    values = {**REPLAY, **{name.replace("_", "-"): v for name, v in changed.items()}}
+    return [word for name, v in values.items() for word in (f"--{algo}.{name}", str(v))]
+
+
+NETS = ["--net.policy", "8", "--net.value", "8"]
+ALGORITHMS = {
+    "a2c": ["--robot", "cartpole", "--algo", "a2c", "--a2c.n-steps", "4", *NETS],
+    "dqn": ["--robot", "cartpole_discrete", "--algo", "dqn", "--dqn.widths", "8", *knobs("dqn")],
+    "sac": [
+        *("--robot", "cartpole", "--algo", "sac", "--net.memory", "history", "--sac.n-step", "3"),
+        *knobs("sac"),
+        *NETS,
+    ],
+}
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    clock = {"wall_s", "iterations_per_min", "env_steps_per_s", "memory_bytes"}
+    lines = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    return [{key: value for key, value in row.items() if key not in clock} for row in lines]
+
+
+@pytest.fixture(scope="module", params=ALGORITHMS)
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """An algorithm's name and a run of it, four iterations without a break."""
+    folder = tmp_path_factory.mktemp(request.param) / "run"
+    words = [*ALGORITHMS[request.param], *TINY, "--run-dir", str(folder)]
+    assert train.main(words) == 0
+    return request.param, words, folder
+
+
+@pytest.mark.slow
+def test_a_run_continues_to_the_bit(run: Any, tmp_path: Path) -> None:
+    algo, words, whole = run
+    part = tmp_path / "part"
+    shutil.copytree(whole, part)
+    shutil.rmtree(part / "checkpoints" / "4")
+    assert train.main([*words[:-1], str(part)]) == 0
+    assert rows(part) == rows(whole)
+    assert len(rows(part)) == 4
+    ended, continued = (to_arrays(load_run(folder).state)[0] for folder in (whole, part))
+    assert set(ended) == set(continued)
+    for name, array in ended.items():
+        np.testing.assert_array_equal(array, continued[name], err_msg=name)
+    if algo != "a2c":
+        assert rows(whole)[-1]["gradient_steps"] == 2
+        assert rows(whole)[-1]["replay_filled"] == 4 * 8 * 8 > 64
+        assert "replay.obs.policy" in ended
+
+
+@pytest.mark.slow
+def test_its_policy_is_exported(run: Any, tmp_path: Path) -> None:
+    algo, _, folder = run
+    assert export.main(["--run-dir", str(folder), "--out", str(tmp_path)]) == 0
+    policy = load_policy(tmp_path / "policy.npz")
+    heads = {"a2c": "linear", "dqn": "argmax", "sac": "tanh"}
+    assert (policy.meta["algo"], policy.head_kind) == (algo, heads[algo])
+    assert policy.action_size == 1
+    obs = np.random.default_rng(0).standard_normal((200, 5)).astype(np.float32)
+    actions = policy(obs)
+    assert (np.abs(actions) <= 1.0).all() or algo == "a2c"
+    expected = np.asarray(load_run(folder).policy(obs))
+    assert np.mean(np.abs(actions - expected) < 1e-5) > 0.98, "but for ties of a discrete policy"
+
+
+@pytest.mark.slow
+def test_another_algorithm_does_not_continue_a_run(run: Any, capsys: Any) -> None:
+    algo, _, folder = run
+    other = "ppo" if algo == "a2c" else "a2c"
+    assert train.main(["--robot", "cartpole", "--algo", other, "--run-dir", str(folder)]) == 2
+    assert algo in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_run_without_its_replay_in_the_checkpoint_starts_with_an_empty_one(
+    tmp_path: Path, capsys: Any
+) -> None:
+    words = [*ALGORITHMS["dqn"], *TINY, "--save-replay", "no", "--run-dir", str(tmp_path / "run")]
+    assert train.main([*words, "--iterations", "2"]) == 0
+    state = load_run(tmp_path / "run").state
+    assert not jax.tree.leaves(state.replay)
+    assert json.loads((tmp_path / "run/config.json").read_text())["config"]["save_replay"] == "no"
+    assert train.main(words) == 0
+    filled = [row["replay_filled"] for row in rows(tmp_path / "run")]
+    assert filled == [64, 128, 64, 128]
+    assert "replay" in capsys.readouterr().out
+
+
+CARTPOLE, DISCRETE = ["--robot", "cartpole"], ["--robot", "cartpole_discrete"]
+SAC, DQN = [*CARTPOLE, "--algo", "sac"], [*DISCRETE, "--algo", "dqn"]
+BAD = {
+    "continuous actions for dqn": [*CARTPOLE, "--algo", "dqn"],
+    "discrete actions for ppo": DISCRETE,
+    "discrete actions for sac": [*DISCRETE, "--algo", "sac"],
+    "too many actions": ["--robot", "go1", "--algo", "dqn", "--discrete-actions", "3"],
+    "one action": [*CARTPOLE, "--algo", "dqn", "--discrete-actions", "1"],
+    "a recurrent policy": [*SAC, "--net.memory", "gru"],
+    "several devices": [*SAC, "--devices", "1"],
+    "a batch above the replay": [*SAC, *knobs("sac", batch_size=1000, buffer_size=700)],
+    "starts above the replay": [*SAC, *knobs("sac", learning_starts=5000)],
+    "starts beyond the goal": [
+        *(*SAC, "--timesteps", "10k"),
+        *knobs("sac", learning_starts=20_000, buffer_size=50_000),
+    ],
+    "a replay of too few steps": [*SAC, *knobs("sac"), "--num-envs", "256"],
+    "a setting of another algorithm": [*SAC, "--ppo.gamma", "0.9"],
+    "a motion prior": [*SAC, "--no-ppo.motion-prior"],
+    "a setting that is not its own": [*SAC, "--sac.symmetry", "loss"],
+    "a network that it has not": [*DQN, "--net.value", "32"],
+    "no replay to save": [*CARTPOLE, "--save-replay", "yes"],
+    "a warm start": ["--robot", "go1", "--algo", "sac", "--init-from", "zoo:go1"],
+    "no such algorithm": [*CARTPOLE, "--algo", "sacc"],
+    "layers without units": [*DQN, "--dqn.widths", "0"],
+}
+
+
+@pytest.mark.parametrize("words", BAD.values(), ids=BAD)
+def test_what_does_not_fit_is_refused_before_anything_is_written(
+    words: list[str], tmp_path: Path, capsys: Any
+) -> None:
+    folder = tmp_path / "run"
+    assert train.main([*words, "--run-dir", str(folder)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert not folder.exists()
+
+
+def test_a_config_file_is_held_to_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text("robot: cartpole\nalgo: a2c\nppo: {gamma: 0.9}\n")
+    with pytest.raises(UserError, match=r"ppo\.gamma"):
+        parse(["--config", str(file)])
+    file.write_text("robot: cartpole\nalgo: a2c\na2c: {gamma: 0.9}\n")
+    assert parse(["--config", str(file)]).a2c.gamma == 0.9
+
+
+def test_a_replay_larger_than_memory_is_refused_with_what_fits() -> None:
+    words = [*SAC, "--num-envs", "8", "--memory-limit", "900MB", "--sac.buffer-size", "500M"]
+    with pytest.raises(UserError, match="at most") as refused:
+        make_plan(parse(words))
+    most = int(str(refused.value).split("at most ")[1].split()[0].replace(",", ""))
+    fits = make_plan(parse([*words[:-1], str(most)]))
+    assert fits.sizing.expected_bytes <= 900_000_000
+    with pytest.raises(UserError):
+        make_plan(parse([*words[:-1], str(int(1.02 * most))]))
+
+
+@pytest.mark.parametrize("limit", ["1200MB", "1500MB"])
+def test_an_auto_replay_takes_what_is_left(limit: str) -> None:
+    words = [*SAC, "--num-envs", "8", "--timesteps", "100M", "--sac.buffer-size", "auto"]
+    made = make_plan(parse([*words, "--memory-limit", limit]))
+    capacity, budget = made.config.sac.buffer_size, made.sizing.budget_bytes
+    assert 0.98 * budget < made.sizing.expected_bytes <= budget
+    assert made.memory["replay"] > 0.3 * budget
+    assert made.config.save_replay == "no"
+    assert any("replay" in note for note in made.warnings)
+    assert capacity < 100_000_000
+    short = make_plan(parse([*words, "--memory-limit", limit, "--timesteps", "100k"]))
+    assert short.config.sac.buffer_size == 100_032, "of the whole run"
+
+
+def test_the_device_decides_what_is_left_open() -> None:
+    here = make_plan(parse([*DQN, "--num-envs", "32"]))
+    there = plan.main([*DQN, "--num-envs", "32", "--gpu", "t4", "--json"])
+    assert there == 0
+    settings = here.config.dqn
+    assert (settings.buffer_size, settings.batch_size, settings.widths) == (10_000, 32, (128, 128))
+    assert "256-256-256" in dict(here.rows())["learner"]
+
+
+def test_a_plan_shows_the_replay_and_each_part_of_the_learner(capsys: Any) -> None:
+    assert plan.main([*SAC, "--num-envs", "32", "--gpu", "t4", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["predicted_bytes"]["replay"] > 1_000_000
+    shown = dict(make_plan(parse([*SAC, "--num-envs", "32"])).rows())
+    for part in ("actor", "critics", "targets", "optimizer", "batch"):
+        assert part in shown["learner"]
+    assert "200,000" in shown["replay"]
