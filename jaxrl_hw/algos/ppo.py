@@ -28,6 +28,7 @@ from jaxrl_hw.algos.optimizer import (
     make_optimizer,
     noise_bound,
     restarted,
+    slowed,
 )
 from jaxrl_hw.algos.ppo_samples import Nets, ObsStats, Params, Samples, masked, samples_of, value_of
 from jaxrl_hw.algos.ppo_settings import ENTRY, PPOConfig
@@ -99,6 +100,7 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
         critic_warmup=config.critic_warmup_steps,
         clone=clone,
         start=nets.policy.start,
+        slowed=lambda learner: learner._replace(opt_state=slowed(learner.opt_state)),
     )
 
 

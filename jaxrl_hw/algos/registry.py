@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import pkgutil
 from collections.abc import Callable
@@ -11,6 +12,15 @@ from typing import Any, NamedTuple
 
 from jaxrl_hw.errors import unknown
 from jaxrl_hw.types import Algorithm, EnvSpec, Needs, Sizes
+
+_RATES = ("learning_rate", "lr_min", "lr_max", "entropy_coef")
+"""Settings that `halved` halves."""
+
+
+def halved(settings: Any) -> Any:
+    """An algorithm's settings with half the learning rate, its bounds and the entropy bonus."""
+    names = (field.name for field in dataclasses.fields(settings) if field.name in _RATES)
+    return dataclasses.replace(settings, **{name: getattr(settings, name) / 2 for name in names})
 
 
 class AlgorithmEntry(NamedTuple):
@@ -30,6 +40,8 @@ class AlgorithmEntry(NamedTuple):
     settings that do not throw a trained policy off."""
     smaller_minibatches: Callable[[Any], Any]
     """The settings with minibatches of half the size: after out of memory."""
+    calmer: Callable[[Any], Any] = halved
+    """The settings that learn half as fast: after updates that were not finite."""
 
     def make(self, settings: Any, net: Any, spec: EnvSpec, precision: str) -> Algorithm:
         """The algorithm for an environment's sizes; imports jax.

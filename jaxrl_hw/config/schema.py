@@ -87,6 +87,12 @@ class Config:
     """Most environments that auto may choose; 0 is the platform's default."""
     on_oom: Literal["shrink", "fail"] = setting("shrink", resume=True)
     """When training runs out of memory: shrink continues with fewer environments."""
+    on_nan: Literal["halve", "fail"] = setting("halve", resume=True)
+    """A gradient or a loss that is not finite: halve skips the update, and after `nan_patience` of
+    them goes back to the last checkpoint with half the learning rate and entropy bonus, three times
+    at most; fail ends the run at the first one."""
+    nan_patience: int = setting(5, unit="iterations", at_least=1, at_most=50, resume=True)
+    """Updates skipped in a row before the run goes back."""
     precision: Literal["float32", "bfloat16"] = setting("float32", resume=True)
     """Arithmetic of the networks; physics is always float32."""
     threads: int = setting(0, at_least=0, resume=True)

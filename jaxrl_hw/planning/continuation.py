@@ -25,6 +25,7 @@ from jaxrl_hw.errors import UserError
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.loggers.jsonl import read_rows
 from jaxrl_hw.planning.disk_space import mirror_of
+from jaxrl_hw.planning.halving import Halving, applied, halvings_of, with_halvings
 from jaxrl_hw.types import Sizes
 
 SHRUNK_FROM = "shrunk_from"
@@ -46,6 +47,7 @@ class Start(NamedTuple):
     iterations: int  # done; 0 for a new run
     source: Path  # the run's folder, or its copy in the mirror
     notes: tuple[str, ...] = ()  # what the user should know
+    halvings: tuple[Halving, ...] = ()  # of the learning rate, in the run so far
 
 
 def find_start(config: Config, folder: Path, device: str) -> Start:
@@ -77,13 +79,16 @@ def find_start(config: Config, folder: Path, device: str) -> Start:
         return Start(config, 0, folder)
     config = with_settled(config, config_from(saved, str(run.config_json)))
     config, notes = _as_it_fits(_with_own_envs(config, saved), saved, run, device)
-    notes += _check_settings(saved, config, run)
+    halvings = () if config.override_config else halvings_of(run)
+    config, more = with_halvings(config, halvings)
+    saved = applied(saved, halvings)
+    notes += more + _check_settings(saved, config, run)
     _check_goal(config, run, done)
     # the source of a warm start is history: it need not exist any more, nor be given again
     config = replace(config, init_from=str(saved.get("init_from", "")))
     if text := migrations.since_trained(run.read_config() or {}, task_name(config)):
         notes += (f"{run.path}: {text}",)
-    return Start(config, done, run.path, notes + _machine_notes(saved, config))
+    return Start(config, done, run.path, notes + _machine_notes(saved, config), halvings)
 
 
 def move_aside(run: RunDir, console: Console) -> None:

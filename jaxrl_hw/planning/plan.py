@@ -20,6 +20,7 @@ from jaxrl_hw.loggers import formats
 from jaxrl_hw.planning.continuation import RESUME_WORDS
 from jaxrl_hw.planning.devices import device_count, is_sharded, shards_of
 from jaxrl_hw.planning.disk_space import Storage, mirror_of
+from jaxrl_hw.planning.halving import Halving
 from jaxrl_hw.planning.memory_model import FIRST_ITERATIONS, Footprint
 from jaxrl_hw.types import Needs
 
@@ -44,6 +45,8 @@ class Plan:
     storage: Storage
     source: Path
     """Where the run that is continued is: its folder, or the mirror that it is copied back from."""
+    halvings: tuple[Halving, ...] = ()
+    """Of the learning rate, in the run so far."""
 
     def rows(self) -> list[tuple[str, str]]:
         """The plan as names and values, for people."""

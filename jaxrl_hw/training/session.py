@@ -22,16 +22,19 @@ from jaxrl_hw.loggers.jsonl import MetricsLog
 from jaxrl_hw.loggers.tensorboard import TensorBoardLog
 from jaxrl_hw.planning.continuation import SHRUNK_FROM
 from jaxrl_hw.planning.disk_space import is_saved
+from jaxrl_hw.planning.halving import HALVED
 from jaxrl_hw.training.build import Build, Built, remember_session
-from jaxrl_hw.training.metrics import Meter, Row, past_early_stop, refuse_nonfinite
+from jaxrl_hw.training.instability import Skips, UnstableError
+from jaxrl_hw.training.metrics import Meter, Row, past_early_stop
 from jaxrl_hw.training.oom import is_out_of_memory
 from jaxrl_hw.training.profiling import Profiler
 from jaxrl_hw.training.stopping import CALLBACK, EARLY_STOP, GOAL, Callback, StopRequest
 from jaxrl_hw.training.train_step import total_steps
 from jaxrl_hw.types import TrainState
 
-FAILED, OUT_OF_MEMORY = "failed", "out of memory"
-"""`ended` of a session that raised. After OUT_OF_MEMORY a smaller session follows."""
+FAILED, OUT_OF_MEMORY, UNSTABLE = "failed", "out of memory", "unstable"
+"""`ended` of a session that raised. After OUT_OF_MEMORY a smaller session follows, after UNSTABLE
+one with half the learning rate."""
 
 _CROWDED = 0.95
 """Share of the memory that the run may use, above which the user is warned."""
@@ -85,6 +88,7 @@ class Session:
         self._first = self._iteration = int(state.iteration)
         self._goal = goal_iteration(self._plan.config, self._first, total_steps(state.env_steps))
         self._early_stop = past_early_stop(self._plan.config, context.folder, self._first)
+        self._skips = Skips(self._plan.config, context.folder, self._first, context.console.warning)
         self._meter = Meter(context.memory, built.env.num_envs * built.algorithm.unroll)
         self._rates: list[float] = []
         self._is_crowded = False
@@ -111,13 +115,15 @@ class Session:
         }
         if self._too_large:
             record[SHRUNK_FROM] = self._too_large
+        if self._plan.halvings:
+            record[HALVED] = list(self._plan.halvings)
         self._context.folder.open_session(record)
         try:
             self._open()
             ended = self._iterate()
         except BaseException as error:
             with contextlib.suppress(RunError):  # the first failure is the one to report
-                self._close(OUT_OF_MEMORY if is_out_of_memory(error) else FAILED)
+                self._close(_ended_by(error))
             raise
         self._close(ended)
         return ended
@@ -139,12 +145,12 @@ class Session:
     def _iterate(self) -> str:
         context, config, lock = self._context, self._plan.config, self._context.folder.lock
         ended, row, env_steps = GOAL, Row(), total_steps(self.state.env_steps)
+        is_owed = False  # a checkpoint
         while self._iteration < self._goal:
             self._meter.begin_iteration()
             with self._profiler.iteration() as traced:
                 state, metrics = self._built.step(self.state)
                 row = self._meter.row(state, metrics)
-            refuse_nonfinite(row, config.algo)
             self.stage = stage_index(config.curriculum, env_steps)
             self.state, self._iteration, env_steps = state, row["iteration"], row["env_steps"]
             if lock.lost:
@@ -152,11 +158,14 @@ class Session:
             if self._built.evaluations is not None:
                 row |= self._built.evaluations.row(state, self._iteration, env_steps)
             self._report(row, traced)
+            was_skipped = self._skips.feed(row)
             stopped = context.callback is not None and context.callback(row) is True
             if self._iteration == self._goal:
                 break
-            if is_saved(config, self._iteration):
+            is_owed = is_owed or is_saved(config, self._iteration)
+            if is_owed and not was_skipped:  # the run goes back to one of before the trouble
                 lock.check()
+                is_owed = False
                 context.checkpoints.save(self._iteration, state, row, stage=self.stage)
             if reason := self._stop_reason(stopped, row):
                 ended = reason
@@ -236,3 +245,10 @@ class Session:
                     "ended": ended,
                 }
             )
+
+
+def _ended_by(error: BaseException) -> str:
+    """`ended` of a session that raised."""
+    if isinstance(error, UnstableError):
+        return UNSTABLE
+    return OUT_OF_MEMORY if is_out_of_memory(error) else FAILED

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from jaxrl_hw.envs.vector import Env, make_key
+from jaxrl_hw.training.finite_updates import guarded
 from jaxrl_hw.training.layout import Layout
 from jaxrl_hw.training.rollout import collect, init_rollout
 from jaxrl_hw.training.warm_start import Source, warm_start
@@ -175,8 +176,8 @@ def _halves(env: Env, algorithm: Algorithm, layout: Layout | None) -> tuple[Any,
         return envs, batch._replace(env_steps=env_steps), seen
 
     if layout is not None:
-        return layout.jit(collecting, algorithm.update)
-    return jax.jit(collecting, donate_argnums=1), jax.jit(algorithm.update)
+        return layout.jit(collecting, guarded(algorithm.update))
+    return jax.jit(collecting, donate_argnums=1), jax.jit(guarded(algorithm.update))
 
 
 def _collected_from(state: TrainState, key: Array) -> tuple[Learner, Any, Array, Array]:

@@ -80,20 +80,5 @@ def test_a_first_step_that_fails_is_recorded_and_the_run_can_be_continued(copied
     assert continued(copied).iteration == 4
 
 
-def test_a_ruined_loss_stops_the_run_before_it_is_saved(copied: Run) -> None:
-    def build(*args: Any, **kwargs: Any) -> Built:
-        built = build_step(*args, **kwargs)
-
-        def step(state: Any) -> Any:
-            after, metrics = built.step(state)
-            return after, {**metrics, "loss/value": metrics["loss/value"] * float("nan")}
-
-        return built._replace(step=step)
-
-    with pytest.raises(RunError, match="loss/value"):
-        continued(copied, build=build)
-    assert [path.name for path in (copied.folder / "checkpoints").iterdir()] == ["2"]
-
-
 def test_the_context_is_frozen() -> None:
     assert TrainContext.__dataclass_params__.frozen  # type: ignore[attr-defined]
