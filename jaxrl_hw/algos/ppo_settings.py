@@ -144,4 +144,5 @@ ENTRY = AlgorithmEntry(
     _sized,
     _warm_started,
     smaller_minibatches=lambda ppo: replace(ppo, minibatch_size=max(1, ppo.minibatch_size // 2)),
+    shorter_unroll=lambda ppo: replace(ppo, unroll=max(1, ppo.unroll // 2)),
 )

@@ -40,6 +40,9 @@ class AlgorithmEntry(NamedTuple):
     settings that do not throw a trained policy off."""
     smaller_minibatches: Callable[[Any], Any]
     """The settings with minibatches of half the size: after out of memory."""
+    shorter_unroll: Callable[[Any], Any] = lambda settings: settings
+    """The settings with half of the steps per iteration, or as they are: after out of memory, where
+    neither environments nor minibatches can be halved."""
     calmer: Callable[[Any], Any] = halved
     """The settings that learn half as fast: after updates that were not finite."""
 

@@ -26,7 +26,7 @@ from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.loggers.jsonl import read_rows
 from jaxrl_hw.planning.disk_space import mirror_of
 from jaxrl_hw.planning.halving import Halving, applied, halvings_of, with_halvings
-from jaxrl_hw.types import Sizes
+from jaxrl_hw.planning.ladder import size_of
 
 SHRUNK_FROM = "shrunk_from"
 """In a line of sessions.jsonl: the sizes (`size_of`) that were tried before and did not fit."""
@@ -207,14 +207,6 @@ def _text(changed: list[_Change]) -> str:
     return "; ".join(parts) + more
 
 
-def size_of(config: Config) -> dict[str, int]:
-    """What shrinks where memory runs out; the number of environments must be settled."""
-    entry = algorithm_entry(config.algo)
-    # neither networks nor observations decide the minibatches
-    needs = entry.needs(getattr(config, entry.name), config.net, Sizes(0, 0, 0, False))
-    return {"num_envs": int(config.num_envs), "minibatch_size": needs.minibatch_size}
-
-
 def _as_it_fits(
     config: Config, saved: Mapping[str, Any], run: RunDir, device: str
 ) -> tuple[Config, tuple[str, ...]]:
@@ -229,14 +221,16 @@ def _as_it_fits(
     """
     sessions = [s for s in run.read_sessions() if s.get("hardware") == device]
     tried = [size for s in sessions for size in s.get(SHRUNK_FROM, ())]
-    if config.override_config or not tried or size_of(config) not in tried:
+    size = size_of(config).items()
+    if config.override_config or not any(too_large.items() <= size for too_large in tried):
         return config, ()
     fitted = size_of(validation.from_dict(dict(saved), config, str(run.config_json)))
     fits = replace(config, num_envs=fitted["num_envs"])
     entry = algorithm_entry(config.algo)
-    while size_of(fits)["minibatch_size"] > fitted["minibatch_size"]:
-        settings = entry.smaller_minibatches(getattr(fits, entry.name))
-        fits = replace(fits, **{entry.name: settings})
+    halve = {"minibatch_size": entry.smaller_minibatches, "unroll": entry.shorter_unroll}
+    for name, smaller in halve.items():
+        while size_of(fits)[name] > fitted[name]:
+            fits = replace(fits, **{entry.name: smaller(getattr(fits, entry.name))})
     if fits == config:
         return config, ()
     message = (
@@ -248,4 +242,5 @@ def _as_it_fits(
 
 def _size_text(size: Mapping[str, int]) -> str:
     samples = size["minibatch_size"]
-    return f"{size['num_envs']:,} environments with minibatches of {samples:,} samples"
+    steps = f"{size['unroll']} steps in minibatches of {samples:,} samples"
+    return f"{size['num_envs']:,} environments with {steps}"

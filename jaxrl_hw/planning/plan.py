@@ -21,6 +21,7 @@ from jaxrl_hw.planning.continuation import RESUME_WORDS
 from jaxrl_hw.planning.devices import device_count, is_sharded, shards_of
 from jaxrl_hw.planning.disk_space import Storage, mirror_of
 from jaxrl_hw.planning.halving import Halving
+from jaxrl_hw.planning.ladder import ladder_text, rungs
 from jaxrl_hw.planning.memory_model import FIRST_ITERATIONS, Footprint
 from jaxrl_hw.types import Needs
 
@@ -67,6 +68,7 @@ class Plan:
             ("batch", self._batch()),
             ("networks", self._networks()),
             ("memory", self._memory()),
+            ("out of memory", ladder_text(c)),
             ("speed", self._speed()),
             ("XLA", ", ".join(xla)),
             ("run folder", str(self.folder)),
@@ -199,6 +201,7 @@ class Plan:
             "predicted_compile_bytes": self.footprint.compiling or None,
             "expected_env_steps_per_s": self.footprint.rates.get(int(self.config.num_envs)),
             "candidates": [candidate._asdict() for candidate in self.sizing.candidates],
+            "after_out_of_memory": list(rungs(self.config)) if self.config.on_oom != "fail" else [],
             "xla": [setting._asdict() for setting in self.xla],
             "warnings": list(self.warnings),
         }

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 
 import jax
 
-from jaxrl_hw.algos.registry import algorithm_entry
 from jaxrl_hw.config.factory import algorithm_needs
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.loggers import formats
-from jaxrl_hw.planning.devices import dividing
+from jaxrl_hw.planning.ladder import halved_minibatches, next_rung, size_of
 from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.types import TrainState
 
@@ -43,7 +41,8 @@ def smaller_plan(
     """The plan to continue with after an error, and a sentence for the user.
 
     Where the update failed to allocate about as much as its own temporaries take, the minibatches
-    are halved: the batch keeps its size. In every other case the environments are halved.
+    are halved: the batch keeps its size. In every other case the next rung of `planning.ladder`
+    follows: half of the environments, of the minibatches where there is but one, of the unroll.
 
     Args:
       plan, state: of the step that failed; no state before the first step.
@@ -67,12 +66,11 @@ def smaller_plan(
     temporaries = (items or {}).get("temporaries", 0)
     smaller = None
     if updating and requested and 2 * requested >= temporaries > 0:
-        smaller = _halved_minibatches(config)
-    smaller = smaller or _halved_envs(config)
+        smaller = halved_minibatches(config)
+    smaller = smaller or next_rung(config)
     if smaller is None:
-        raise RunError(f"{what}, which cannot be halved: use smaller networks or a shorter unroll")
-    config, size = smaller
-    return plan.resized(config), f"{what}: continuing with {size}"
+        raise RunError(f"{what}, which cannot be halved: use smaller networks")
+    return plan.resized(smaller), f"{what}: continuing with {_change(config, smaller)}"
 
 
 def is_whole(state: TrainState) -> bool:
@@ -89,19 +87,13 @@ def _is_deleted(tree: object) -> bool:
     return any(leaf.is_deleted() for leaf in jax.tree.leaves(tree))
 
 
-def _halved_minibatches(config: Config) -> tuple[Config, str] | None:
-    entry = algorithm_entry(config.algo)
-    settings = entry.smaller_minibatches(getattr(config, entry.name))
-    smaller = replace(config, **{entry.name: settings})
-    samples = int(config.num_envs) * algorithm_needs(config).unroll
-    now, then = (algorithm_needs(c).minibatches(samples) for c in (config, smaller))
-    if then == now:
-        return None
-    return smaller, f"{then} minibatches of {samples // then:,} samples"
-
-
-def _halved_envs(config: Config) -> tuple[Config, str] | None:
-    half = dividing(config, int(config.num_envs) // 2)
-    if half >= int(config.num_envs):
-        return None
-    return replace(config, num_envs=half), f"{half:,} environments (reset)"
+def _change(before: Config, after: Config) -> str:
+    """What has become smaller, in words."""
+    then, now = size_of(before), size_of(after)
+    if now["num_envs"] < then["num_envs"]:
+        return f"{now['num_envs']:,} environments (reset)"
+    if now["unroll"] < then["unroll"]:
+        return f"{now['unroll']} steps per iteration"
+    samples = now["num_envs"] * now["unroll"]
+    count = algorithm_needs(after).minibatches(samples)
+    return f"{count} minibatches of {samples // count:,} samples"

@@ -16,7 +16,7 @@ from jaxrl_hw.config.goal import goal_iteration
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.loggers.console import Console
-from jaxrl_hw.planning.continuation import size_of
+from jaxrl_hw.planning.ladder import size_of
 from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.training.build import Built
 from jaxrl_hw.training.evaluations import Evaluations

@@ -1,0 +1,90 @@
+"""What a run that lacks memory halves: environments first, then minibatches, then the unroll."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from jaxrl_hw.algos.registry import algorithm_entry
+from jaxrl_hw.config.resolve import algorithm_needs
+from jaxrl_hw.config.schema import Config
+from jaxrl_hw.planning.devices import dividing
+from jaxrl_hw.types import Sizes
+
+_SHOWN = 2
+"""Sizes of a rung that are named; the last one is too."""
+
+
+def size_of(config: Config) -> dict[str, int]:
+    """What shrinks where memory runs out; the number of environments must be settled."""
+    entry = algorithm_entry(config.algo)
+    # neither networks nor observations decide these
+    needs = entry.needs(getattr(config, entry.name), config.net, Sizes(0, 0, 0, False))
+    return {
+        "num_envs": int(config.num_envs),
+        "minibatch_size": needs.minibatch_size,
+        "unroll": needs.unroll,
+    }
+
+
+def halved_envs(config: Config) -> Config | None:
+    """A config with half of the environments; None where there are none to spare."""
+    half = dividing(config, int(config.num_envs) // 2)
+    return replace(config, num_envs=half) if half < int(config.num_envs) else None
+
+
+def halved_minibatches(config: Config) -> Config | None:
+    """A config with minibatches of half the size; None where that makes no more of them."""
+    entry = algorithm_entry(config.algo)
+    settings = entry.smaller_minibatches(getattr(config, entry.name))
+    smaller = replace(config, **{entry.name: settings})
+    samples = int(config.num_envs) * algorithm_needs(config).unroll
+    now, then = (algorithm_needs(c).minibatches(samples) for c in (config, smaller))
+    return smaller if then != now else None
+
+
+def halved_unroll(config: Config) -> Config | None:
+    """A config with half of the steps per iteration; None where it cannot have fewer."""
+    entry = algorithm_entry(config.algo)
+    shorter = replace(config, **{entry.name: entry.shorter_unroll(getattr(config, entry.name))})
+    return shorter if size_of(shorter)["unroll"] < size_of(config)["unroll"] else None
+
+
+def next_rung(config: Config) -> Config | None:
+    """The config with the first of them that can be halved; None at the ladder's foot."""
+    return halved_envs(config) or halved_minibatches(config) or halved_unroll(config)
+
+
+def rungs(config: Config) -> Iterator[dict[str, int]]:
+    """The sizes (`size_of`) that a run would come to, one after the other."""
+    smaller = next_rung(config)
+    while smaller is not None:
+        yield size_of(smaller)
+        smaller = next_rung(smaller)
+
+
+def ladder_text(config: Config) -> str:
+    """The rungs in words."""
+    if config.on_oom == "fail":
+        return "the run fails (--on-oom fail)"
+    texts, last = [], size_of(config)
+    columns: dict[str, list[int]] = {name: [] for name in last}
+    for size in rungs(config):
+        for name, value in size.items():
+            if value != last[name]:
+                columns[name].append(value)
+        last = size
+    shown = {
+        "num_envs": "{} environments",
+        "minibatch_size": "minibatches of {} samples",
+        "unroll": "{} steps per iteration",
+    }
+    for name, values in columns.items():
+        if values:
+            texts.append(shown[name].format(_named(values)))
+    return f"continues with {'; then '.join(texts)}" if texts else "nothing can be halved"
+
+
+def _named(values: Sequence[int]) -> str:
+    first = ", ".join(f"{value:,}" for value in values[:_SHOWN])
+    return first if len(values) <= _SHOWN else f"{first} ... {values[-1]:,}"
