@@ -99,8 +99,16 @@ class Config:
     """CPU threads of the native engine; 0 is all of them. Results do not depend on it."""
     profile: int = setting(0, unit="iterations", at_least=0, at_most=100, resume=True)
     """Trace so many iterations, from a session's second one on, and print where their time goes."""
+    quiet: bool = setting(False, resume=True)
+    """Print warnings and the end alone; console.log in the run's folder has everything."""
+    log_format: Literal["rich", "plain", "json"] = setting("rich", resume=True)
+    """rich draws the progress in place on a terminal and prints lines elsewhere; plain always
+    prints lines; json prints an object per line."""
     tensorboard: bool = setting(True, resume=True)
     """Write TensorBoard files."""
+    wandb: Literal["off", "auto", "offline"] = setting("off", resume=True)
+    """Send metrics to Weights & Biases: auto sends them where there is a login and a network, and
+    else keeps them in the run's folder, as offline does."""
     init_from: str = setting("", resume=True)
     """zoo:NAME, a policy file (.npz) or a run's folder: the policy that a new run starts from. The
     command line also takes its networks and a tenth of the learning rate; in code use

@@ -9,17 +9,19 @@ from typing import Any
 
 from jaxrl_hw.checkpointing.checkpoint import Checkpoints
 from jaxrl_hw.checkpointing.mirror import Mirror
-from jaxrl_hw.checkpointing.run_dir import RunDir
+from jaxrl_hw.checkpointing.run_dir import RunDir, name_of
 from jaxrl_hw.config import validation
 from jaxrl_hw.config.curriculum import stage_index
 from jaxrl_hw.config.goal import goal_iteration
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import RunError
+from jaxrl_hw.hardware.gpu_load import GpuWatch
 from jaxrl_hw.hardware.memory import MemoryWatch
 from jaxrl_hw.loggers import formats
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.loggers.jsonl import MetricsLog
 from jaxrl_hw.loggers.tensorboard import TensorBoardLog
+from jaxrl_hw.loggers.wandb_log import WandbLog
 from jaxrl_hw.planning.continuation import SHRUNK_FROM
 from jaxrl_hw.planning.disk_space import is_saved
 from jaxrl_hw.planning.halving import HALVED
@@ -55,6 +57,8 @@ class TrainContext:
     mirror: Mirror | None
     memory: MemoryWatch
     log: MetricsLog
+    wandb: WandbLog
+    gpu: GpuWatch
     fresh_process: bool
     """Whether jax was not loaded before the run: the process's memory is the run's alone."""
 
@@ -137,6 +141,8 @@ class Session:
         context.checkpoints.config = settings
         folder.write_config(settings)
         folder.write_plan(self._plan.to_dict())
+        context.wandb.start(folder.path, folder.read_id(), name_of(folder.path), settings)
+        context.gpu.start()
         if context.mirror is not None:
             context.mirror.request()
         if self._rescued and self._first:
@@ -150,7 +156,7 @@ class Session:
             self._meter.begin_iteration()
             with self._profiler.iteration() as traced:
                 state, metrics = self._built.step(self.state)
-                row = self._meter.row(state, metrics)
+                row = self._meter.row(state, metrics) | context.gpu.figures()
             self.stage = stage_index(config.curriculum, env_steps)
             self.state, self._iteration, env_steps = state, row["iteration"], row["env_steps"]
             if lock.lost:
@@ -179,6 +185,7 @@ class Session:
         if not traced:
             self._rates.append(row["env_steps_per_s"])
         context.log.append(row)
+        context.wandb.append(row)
         self._board.append(self._iteration, row)
         shown = {**row, "goal": self._goal}
         if "tracking/velocity_error" in row:
@@ -224,7 +231,13 @@ class Session:
         if folder.lock.lost:  # the folder is another process's now
             return
         fresh_process = context.fresh_process and not self._too_large
-        remember_session(self._built, context.memory, self._rates, fresh_process)
+        remember_session(
+            self._built,
+            context.memory,
+            self._rates,
+            compile_s=self._compile_s,
+            fresh_process=fresh_process,
+        )
         measured, compile_s = context.memory.read(), round(self._compile_s, 3)
         measured_bytes = {
             "peak": measured.peak,
