@@ -44,18 +44,20 @@ def plan_cards(names: Sequence[str], plan: Callable[[str], Plan]) -> list[Card]:
 
 def cards_table(cards: Sequence[Card]) -> Table:
     """The cards as a table of 80 columns: what a run gets on each of them."""
-    heads = ("card", ">envs", ">memory", ">steps/s", ">time", "precision", "preset")
-    table = make_table(*heads, box=box.SIMPLE_HEAD, pad_edge=False, no_wrap=range(7))
+    heads = ("card", ">envs", ">memory GB", ">steps/s", ">time", "precision", "preset")
+    table = make_table(
+        *heads, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, no_wrap=range(7)
+    )
     for profile, plan, _ in cards:
         if plan is None:
-            table.add_row(profile.name, "-", "does not fit", "-", "-", "", profile.preset)
+            table.add_row(profile.name, "-", "too small", "-", "-", "-", profile.preset)
             continue
         left, config = plan.duration, plan.config
         tf32 = profile.tf32 and config.precision == "float32"
         table.add_row(
             profile.name,
             f"{config.num_envs:,}",
-            f"{plan.sizing.expected_bytes / 1e9:.1f} of {profile.memory / 1e9:.1f} GB",
+            f"{plan.sizing.expected_bytes / 1e9:.1f} / {profile.memory / 1e9:.1f}",
             "unknown" if left is None else f"{left.rate:,.0f}",
             "unknown" if left is None else formats.duration(left.total_s),
             "TF32" if tf32 else config.precision,

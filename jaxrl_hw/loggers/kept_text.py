@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from pathlib import Path
 from typing import IO
@@ -23,6 +24,7 @@ class KeptText(io.TextIOBase):
         except OSError:
             self._lose()
             return
+        self._is_lost = False
         waiting, self._waiting = self._waiting, []
         self.write("".join(waiting))
 
@@ -40,14 +42,13 @@ class KeptText(io.TextIOBase):
         return len(text)
 
     def close(self) -> None:
-        """Close the file; what is written afterwards is lost. Never raises."""
-        self._lose()
+        """Close the file; what is written afterwards waits for another. Never raises."""
+        file, self._file = self._file, None
+        if file is not None:
+            with contextlib.suppress(OSError):
+                file.close()
 
     def _lose(self) -> None:
-        file, self._file, self._is_lost = self._file, None, True
+        self.close()
+        self._is_lost = True
         self._waiting.clear()
-        if file is not None:
-            try:
-                file.close()
-            except OSError:
-                return
