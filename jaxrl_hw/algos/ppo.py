@@ -15,23 +15,14 @@ import jax.numpy as jnp
 import optax
 from jax import Array, lax
 
+from jaxrl_hw.algos import actor_critic
+from jaxrl_hw.algos.actor_critic import Nets, ObsStats, Params, take_in, value_of
 from jaxrl_hw.algos.estimation import estimation_loss, fresh_head
-from jaxrl_hw.algos.motion_prior import clone_motion
 from jaxrl_hw.algos.networks import distributions, normalize
-from jaxrl_hw.algos.networks.mlp import MLP
-from jaxrl_hw.algos.networks.policy_net import PolicyNet, make_policy_net
 from jaxrl_hw.algos.networks.settings import NetConfig
-from jaxrl_hw.algos.optimizer import (
-    adapt_rate,
-    averaged,
-    clock_of,
-    make_optimizer,
-    noise_bound,
-    restarted,
-    slowed,
-)
-from jaxrl_hw.algos.ppo_samples import Nets, ObsStats, Params, Samples, masked, samples_of, value_of
+from jaxrl_hw.algos.optimizer import adapt_rate, clock_of, make_optimizer, noise_bound
 from jaxrl_hw.algos.ppo_settings import ENTRY, PPOConfig
+from jaxrl_hw.algos.samples import Samples, samples_of, with_mirrored
 from jaxrl_hw.errors import unknown
 from jaxrl_hw.types import (
     WHOLE,
@@ -40,9 +31,6 @@ from jaxrl_hw.types import (
     EnvSpec,
     Learner,
     Metrics,
-    Motion,
-    Observation,
-    PhaseMask,
     Shards,
     Sizes,
     Symmetry,
@@ -57,13 +45,18 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
     Raises:
       UserError: unknown activation, schedule or symmetry mode.
     """
-    nets = _nets_of(config, net, spec, precision)
+    if config.lr_schedule not in ("adaptive", "fixed"):
+        raise unknown("lr schedule", config.lr_schedule, ("adaptive", "fixed"))
+    if config.symmetry not in ("loss", "augment", "none"):
+        raise unknown("symmetry mode", config.symmetry, ("loss", "augment", "none"))
+    symmetry = None if config.symmetry == "none" else spec.symmetry
+    nets = actor_critic.nets_of(net, spec, symmetry, precision)
     optimizer = make_optimizer(config)
     sizes = Sizes(spec.obs_size, spec.critic_size, spec.action_size, spec.symmetry is not None)
     needs = ENTRY.needs(config, net, sizes)
 
     def init(key: Array) -> Learner:
-        params = _fresh(nets, net.init_std, spec, key)
+        params = actor_critic.fresh(nets, net.init_std, spec, key)
         if config.estimation_coef and spec.unseen:
             params = params._replace(estimator=fresh_head(net.policy[-1], spec))
         stats = ObsStats(normalize.init(spec.obs_size), normalize.init(spec.critic_size))
@@ -72,9 +65,11 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
     def update(
         learner: Learner, batch: Batch, key: Array, shards: Shards = WHOLE
     ) -> tuple[Learner, Metrics]:
-        samples = samples_of(config, nets, learner, batch, spec.symmetry, shards)
+        samples = samples_of(nets, learner, batch, config.gamma, config.gae_lambda, shards)
+        if symmetry is not None and config.symmetry == "augment":
+            samples = with_mirrored(nets, learner, samples, symmetry)
         clock = clock_of(config, batch, shards)
-        loss = _make_loss(config, nets, learner.obs_stats, spec.symmetry, learner.params.log_std)
+        loss = _make_loss(config, nets, learner.obs_stats, symmetry, learner.params.log_std)
         minimize = partial(optimizer.update, frozen=clock.is_warming)
         counts = needs.epochs, needs.minibatches(shards.number * batch.reward.size)
         params, opt_state, losses = _optimize(counts, minimize, loss, learner, samples, key, shards)
@@ -82,97 +77,16 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
         bound = noise_bound(config, net.init_std, clock)
         params = params._replace(log_std=jnp.minimum(params.log_std, bound))
         # of observations as they are: the phase mask comes before normalization
-        stats = _take_in(learner.obs_stats, batch.next_obs, shards)
+        stats = take_in(learner.obs_stats, batch.next_obs, shards)
         metrics = {name: value.mean() for name, value in losses.items()}
         metrics["entropy"] = distributions.entropy(params.log_std)
         metrics["action_std"] = jnp.exp(params.log_std).mean()
         metrics["lr"] = opt_state.hyperparams["learning_rate"]
         return Learner(params, opt_state, stats), metrics
 
-    clone = partial(_cloned, nets) if config.motion_prior else None
-    return Algorithm(
-        name="ppo",
-        needs=needs,
-        init=init,
-        act=partial(_act, nets.policy),
-        update=update,
-        policy=partial(_policy, nets.policy),
-        critic_warmup=config.critic_warmup_steps,
-        clone=clone,
-        start=nets.policy.start,
-        slowed=lambda learner: learner._replace(opt_state=slowed(learner.opt_state)),
-    )
-
-
-def _nets_of(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str) -> Nets:
-    if config.lr_schedule not in ("adaptive", "fixed"):
-        raise unknown("lr schedule", config.lr_schedule, ("adaptive", "fixed"))
-    if config.symmetry not in ("loss", "augment", "none"):
-        raise unknown("symmetry mode", config.symmetry, ("loss", "augment", "none"))
-    symmetry = None if config.symmetry == "none" else spec.symmetry
-    mirror = None if symmetry is None else symmetry.policy
-    return Nets(
-        make_policy_net(net, spec.obs_size, spec.action_size, mirror, precision),
-        MLP(net.value, 1, net.activation, dtype=precision),
-    )
-
-
-def _act(
-    net: PolicyNet,
-    learner: Learner,
-    obs: Observation,
-    key: Array,
-    phase_mask: PhaseMask | None = None,
-    memory: Any = (),
-) -> tuple[Array, dict[str, Array], Any]:
-    """Exploring actions [N, A], what the update needs of them, and the memory. Consumes key."""
-    params, stats = learner.params, learner.obs_stats.policy
-    memory = _begun(net, memory, obs.policy)
-    mean, memory = net.step(params.policy, stats, memory, masked(phase_mask, obs.policy))
-    action = distributions.sample(key, mean, params.log_std)
-    log_prob = distributions.log_prob(action, mean, params.log_std)
-    return action, {"log_prob": log_prob, "mean": mean}, memory
-
-
-def _policy(
-    net: PolicyNet,
-    learner: Learner,
-    policy_obs: Array,
-    phase_mask: PhaseMask | None = None,
-    memory: Any = (),
-) -> tuple[Array, Any]:
-    """Actions [..., A] without exploration, and the memory."""
-    weights = averaged(learner.params.policy, learner.opt_state)
-    memory = _begun(net, memory, policy_obs)
-    return net.step(weights, learner.obs_stats.policy, memory, masked(phase_mask, policy_obs))
-
-
-def _begun(net: PolicyNet, memory: Any, policy_obs: Array) -> Any:
-    """The memory, or that of an episode's start where () is given."""
-    return memory if jax.tree.leaves(memory) else net.start(len(policy_obs))
-
-
-def _fresh(nets: Nets, init_std: float, spec: EnvSpec, key: Array) -> Params:
-    """Networks that know nothing yet. Consumes key but for its third part, which is clone's."""
-    key_policy, key_value, _ = jax.random.split(key, 3)
-    policy = nets.policy.init(key_policy)
-    value = nets.value.init(key_value, jnp.zeros(spec.critic_size))
-    return Params(policy, value, jnp.full(spec.action_size, jnp.log(init_std), jnp.float32))
-
-
-def _cloned(nets: Nets, learner: Learner, motion: Motion, key: Array) -> Learner:
-    """The learner with its policy fitted to a motion. Consumes what `_fresh` leaves of key."""
-    _, _, key_motion = jax.random.split(key, 3)
-    weights = clone_motion(nets.policy, learner.params.policy, motion, key_motion)
-    params = learner.params._replace(policy=weights)
-    return learner._replace(params=params, opt_state=restarted(learner.opt_state, weights))
-
-
-def _take_in(stats: ObsStats, obs: Observation, shards: Shards) -> ObsStats:
-    return ObsStats(
-        normalize.update(stats.policy, obs.policy, shards),
-        normalize.update(stats.critic, obs.critic, shards),
-    )
+    made = actor_critic.made("ppo", needs, nets, init, update)
+    clone = partial(actor_critic.cloned, nets) if config.motion_prior else None
+    return made._replace(critic_warmup=config.critic_warmup_steps, clone=clone)
 
 
 def _make_loss(

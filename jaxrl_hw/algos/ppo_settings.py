@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from jaxrl_hw.algos.networks.settings import NetConfig, count_weights, policy_size
-from jaxrl_hw.algos.registry import AlgorithmEntry
+from jaxrl_hw.algos.networks.settings import NetConfig
+from jaxrl_hw.algos.on_policy import on_policy_needs, square_root_rule
+from jaxrl_hw.algos.registry import AlgorithmEntry, needs_continuous_actions
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.types import Needs, Sizes, setting
 
@@ -79,26 +79,16 @@ class PPOConfig:
 
 
 def _needs(ppo: PPOConfig, net: NetConfig, sizes: Sizes) -> Needs:
-    mirrors = sizes.has_symmetry and ppo.symmetry != "none"
-    policy = policy_size(net, sizes.obs, sizes.action, mirrors)
-    weights = policy.weights + count_weights(sizes.critic, net.value, 1)
-    if ppo.estimation_coef:
-        weights += (net.policy[-1] + 1) * max(sizes.critic - sizes.obs, 0)
-    averaged = policy.weights if ppo.weight_averaging else 0
-    # the mirror image goes through the policy network too
-    widths = (1 + mirrors) * policy.activations + sum(net.value)
-    return Needs(
+    estimator = (net.policy[-1] + 1) * max(sizes.critic - sizes.obs, 0)
+    return on_policy_needs(
+        net,
+        sizes,
         unroll=ppo.unroll,
         epochs=ppo.epochs,
         minibatch_size=ppo.minibatch_size,
-        network_bytes=4 * weights,
-        optimizer_bytes=4 * (2 * weights + averaged),  # Adam's two moments
-        normalizer_bytes=8 * (sizes.obs + sizes.critic),  # mean and variance
-        sample_bytes=4 * (2 * (sizes.obs + sizes.critic) + 3 * sizes.action + 8 + policy.sample),
-        memory_bytes=4 * policy.memory,
-        # activations and their gradients, 4 bytes each, twice
-        update_bytes=16 * ppo.minibatch_size * widths,
-        value_bytes=2 * 4 * sum(net.value),  # at the observation and at the next one
+        mirrors=sizes.has_symmetry and ppo.symmetry != "none",
+        more_weights=estimator if ppo.estimation_coef else 0,
+        averages=bool(ppo.weight_averaging),
     )
 
 
@@ -107,21 +97,16 @@ _CRITIC_WARMUP = 740_000
 250,000 the policy still loses its tracking (0.21 m/s a million later), after 490,000 it is at 0.08,
 after 740,000 at 0.07."""
 
-_FEW_ENVS, _LONG, _SHORTEST, _LONGEST = 256, 24, 4, 48
-
 
 def unroll_for(num_envs: int) -> int:
     """Control steps per iteration that suit a number of environments: 24 of 256, 6 of 4,096.
 
-    The batch grows with the square root of the number. More environments then mean both: more
-    updates in the same number of env steps than with long unrolls, and a larger batch for each.
     With the minibatch's size fixed, every sample is used equally often at any number.
     """
-    wanted = round(_LONG * math.sqrt(_FEW_ENVS / num_envs))
-    return min(max(wanted, _SHORTEST), _LONGEST)
+    return square_root_rule(24, 48, num_envs)
 
 
-def _sized(ppo: PPOConfig, num_envs: int) -> PPOConfig:
+def _sized(ppo: PPOConfig, num_envs: int, platform: str = "") -> PPOConfig:
     return ppo if ppo.unroll else replace(ppo, unroll=unroll_for(num_envs))
 
 
@@ -145,4 +130,6 @@ ENTRY = AlgorithmEntry(
     _warm_started,
     smaller_minibatches=lambda ppo: replace(ppo, minibatch_size=max(1, ppo.minibatch_size // 2)),
     shorter_unroll=lambda ppo: replace(ppo, unroll=max(1, ppo.unroll // 2)),
+    check=lambda ppo, circumstances: needs_continuous_actions("ppo", circumstances),
+    ignores=("save_replay",),
 )

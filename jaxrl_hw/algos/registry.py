@@ -1,16 +1,20 @@
-"""The algorithms: each registers its settings class and says what it needs, without jax."""
+"""The algorithms: each registers its settings class and says what it needs, without jax.
+
+An algorithm of your own is a module that calls `register_algorithm` or defines ALGORITHM.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
 import pkgutil
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jaxrl_hw.errors import unknown
+from jaxrl_hw.errors import UserError, unknown
 from jaxrl_hw.types import Algorithm, EnvSpec, Needs, Sizes
 
 _RATES = ("learning_rate", "lr_min", "lr_max", "entropy_coef")
@@ -23,6 +27,31 @@ def halved(settings: Any) -> Any:
     return dataclasses.replace(settings, **{name: getattr(settings, name) / 2 for name in names})
 
 
+AlgorithmMaker = Callable[[Any, Any, EnvSpec, str], Algorithm]
+"""(its settings, NetConfig, EnvSpec, precision) -> Algorithm"""
+
+
+class Circumstances(NamedTuple):
+    """What an algorithm's settings are checked against."""
+
+    net: Any  # NetConfig
+    actions: int  # of a discrete set; 0 for continuous ones
+    sharded: bool  # the environments are divided over devices
+
+
+def _any(settings: Any, circumstances: Circumstances) -> None:
+    """No circumstances are refused."""
+
+
+def needs_continuous_actions(name: str, circumstances: Circumstances) -> None:
+    """Raises UserError where actions are of a discrete set."""
+    if circumstances.actions:
+        raise UserError(
+            f"--algo {name} is for continuous actions, got {circumstances.actions} discrete ones: "
+            "use --algo dqn, or leave them continuous (--discrete-actions 0, --robot cartpole)"
+        )
+
+
 class AlgorithmEntry(NamedTuple):
     """An algorithm by its name; looking at it imports neither jax nor flax."""
 
@@ -31,20 +60,46 @@ class AlgorithmEntry(NamedTuple):
     """Its settings class; the group of that name in `Config`."""
     needs: Callable[[Any, Any, Sizes], Needs]
     """(its settings, NetConfig, Sizes) -> Needs"""
-    module: str
+    module: str = ""
     """Defines make(settings, NetConfig, EnvSpec, precision) -> Algorithm."""
-    sized: Callable[[Any, int], Any]
-    """(settings, number of environments) -> settings with all that follows from the number."""
-    warm_started: Callable[[Any, int, bool], Any]
+    sized: Callable[[Any, int, str], Any] = lambda settings, num_envs, platform: settings
+    """(settings, number of environments, "cpu", "gpu" or "tpu") -> settings with all that follows
+    from these."""
+    warm_started: Callable[[Any, int, bool], Any] | None = None
     """(settings, env steps that the policy has trained, whether its critic comes along) ->
-    settings that do not throw a trained policy off."""
-    smaller_minibatches: Callable[[Any], Any]
+    settings that do not throw a trained policy off; None where it cannot start from one."""
+    smaller_minibatches: Callable[[Any], Any] = lambda settings: settings
     """The settings with minibatches of half the size: after out of memory."""
     shorter_unroll: Callable[[Any], Any] = lambda settings: settings
     """The settings with half of the steps per iteration, or as they are: after out of memory, where
     neither environments nor minibatches can be halved."""
     calmer: Callable[[Any], Any] = halved
     """The settings that learn half as fast: after updates that were not finite."""
+    with_replay: Callable[[Any, int], Any] | None = None
+    """(settings, transitions) -> settings with a replay for so many; None without a replay."""
+    fills_memory: Callable[[Any], bool] = lambda settings: False
+    """Whether the replay is to take what memory is left."""
+    check: Callable[[Any, Circumstances], None] = _any
+    """Raises UserError where the algorithm cannot learn under such circumstances."""
+    ignores: tuple[str, ...] = ()
+    """Settings of `Config`, or their prefixes, that have no effect on it."""
+    replay_form: tuple[str, ...] = ()
+    """Names of its settings that decide the form of a saved replay."""
+    maker: AlgorithmMaker | None = None
+    """In place of a module's `make`."""
+
+    def started_from(self, source: str, settings: Any, env_steps: int, has_critic: bool) -> Any:
+        """Settings for a run that starts from a trained policy; see `warm_started`.
+
+        Raises:
+          UserError: the algorithm cannot.
+        """
+        if self.warm_started is None:
+            raise UserError(
+                f"--init-from {source} does not go with --algo {self.name}, which cannot start "
+                "from a policy: use --algo ppo or a2c, or leave --init-from out"
+            )
+        return self.warm_started(settings, env_steps, has_critic)
 
     def make(self, settings: Any, net: Any, spec: EnvSpec, precision: str) -> Algorithm:
         """The algorithm for an environment's sizes; imports jax.
@@ -52,13 +107,19 @@ class AlgorithmEntry(NamedTuple):
         Raises:
           UserError: settings that it cannot use.
         """
-        made: Algorithm = importlib.import_module(self.module).make(settings, net, spec, precision)
+        make = self.maker or importlib.import_module(self.module).make
+        made: Algorithm = make(settings, net, spec, precision)
         return made
 
 
+_REGISTERED: dict[str, AlgorithmEntry] = {}
+_LOADED: dict[str, str] = {}
+"""Modules named on the command line, and the algorithm that each has registered."""
+
+
 @cache
-def entries() -> dict[str, AlgorithmEntry]:
-    """Every algorithm of the package: the ENTRY of each module `NAME_settings`."""
+def _shipped() -> dict[str, AlgorithmEntry]:
+    """The ENTRY of each module `NAME_settings` of the package."""
     here = str(Path(__file__).parent)
     names = [m.name for m in pkgutil.iter_modules([here]) if m.name.endswith("_settings")]
     package = __name__.rpartition(".")[0]
@@ -66,13 +127,86 @@ def entries() -> dict[str, AlgorithmEntry]:
     return {entry.name: entry for entry in found}
 
 
+def entries() -> dict[str, AlgorithmEntry]:
+    """Every algorithm by its name."""
+    return {**_shipped(), **_REGISTERED}
+
+
 def algorithm_entry(name: str) -> AlgorithmEntry:
     """The algorithm of that name.
 
     Raises:
-      UserError: there is none; lists those there are.
+      UserError: there is none, with those there are; or the name is of a module that
+        `load_algorithm` has not loaded.
     """
     known = entries()
-    if name not in known:
-        raise unknown("algorithm", name, known)
-    return known[name]
+    if _LOADED.get(name, name) in known:
+        return known[_LOADED.get(name, name)]
+    if _is_module(name):
+        raise UserError(
+            f'algorithm "{name}" is a module, and no command imports what only files name: '
+            f"give --algo {name}"
+        )
+    raise unknown("algorithm", name, known)
+
+
+def register_algorithm(entry: AlgorithmEntry) -> None:
+    """Make an algorithm of your own known by its name.
+
+    Registering the same settings class again replaces the entry, so a notebook cell can be run
+    twice.
+
+    Args:
+      entry: with a `maker`. Its settings become the group of its name in config.json, and flags
+        such as `--NAME.learning-rate`.
+
+    Raises:
+      UserError: another algorithm has that name already, or it is no identifier.
+    """
+    if not entry.name.isidentifier():
+        raise UserError(f'an algorithm needs an identifier as its name, got "{entry.name}"')
+    known = entries().get(entry.name)
+    if known is not None and known.settings.__qualname__ != entry.settings.__qualname__:
+        taken = ", ".join(entries())
+        raise UserError(
+            f'algorithm "{entry.name}" exists already: give yours another name (taken: {taken})'
+        )
+    _REGISTERED[entry.name] = entry
+
+
+def load_algorithm(name: str) -> AlgorithmEntry:
+    """The algorithm that a command line names; the only way in which a name imports code.
+
+    name: an algorithm's, or a module's (`my_package.my_algorithm`, the current folder's included),
+        which registers one or defines ALGORITHM.
+
+    Raises:
+      UserError: no such algorithm, or its code cannot be imported.
+    """
+    if name in _LOADED or name in entries() or not _is_module(name):
+        return algorithm_entry(name)
+    before = set(_REGISTERED)
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        module = importlib.import_module(name)
+    except UserError:
+        raise
+    except Exception as error:  # whatever the user's code raises
+        where = f"{type(error).__name__}: {error}"
+        raise UserError(f"--algo {name} cannot be imported: {where}") from error
+    found, new = getattr(module, "ALGORITHM", None), set(_REGISTERED) - before
+    if isinstance(found, AlgorithmEntry):
+        register_algorithm(found)
+        new = {found.name}
+    if len(new) != 1:
+        raise UserError(
+            f"--algo {name} must define ALGORITHM, an AlgorithmEntry, or register one algorithm; "
+            f"it registers {len(new)}"
+        )
+    _LOADED[name] = new.pop()
+    return algorithm_entry(name)
+
+
+def _is_module(name: str) -> bool:
+    return "." in name or (name.isidentifier() and Path(f"{name}.py").is_file())

@@ -8,12 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from jaxrl_hw.algos.registry import load_algorithm
 from jaxrl_hw.checkpointing.mirror import locate_run
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.cli.arguments import OneLineParser
 from jaxrl_hw.cli.tyro_rules import Words, rules
 from jaxrl_hw.config import migrations, validation
-from jaxrl_hw.config.fields import Setting, flag, flatten, settings_of, with_values
+from jaxrl_hw.config.fields import (
+    MISSING,
+    Setting,
+    differences,
+    flag,
+    flatten,
+    settings_of,
+    with_values,
+)
 from jaxrl_hw.config.presets import preset_config
 from jaxrl_hw.config.resolve import run_folder
 from jaxrl_hw.config.saved import config_from, read_settings
@@ -47,11 +56,25 @@ def parse(
     robot = taken(rest, "robot")[0]
     if robot is not None:
         load_robot(robot)
+    algo = taken(rest, "algo")[0]
+    if algo is not None:
+        load_algorithm(algo)
     base = _base(rest, from_file)
     if from_file:
         base = _with_one_goal(validation.from_dict(from_file, base, f"--config {path}"), from_file)
     base = _with_one_goal(base, {name: True for name in _GOALS if taken(rest, name)[0] is not None})
-    return validation.check(_overlaid(base, rest, prog, about))
+    config = validation.check(_overlaid(base, rest, prog, about))
+    changed = (c[0] for c in differences(validation.to_dict(base), from_file) if c[2] != MISSING)
+    validation.refuse_idle(config, [*(changed if from_file else ()), *_given(rest, config)])
+    return config
+
+
+def _given(argv: Sequence[str], config: Config) -> list[str]:
+    """The keys of the settings that flags name."""
+    words = (word[2:].split("=")[0].replace("-", "_") for word in argv if word.startswith("--"))
+    known = settings_of(type(config))
+    plain = (w if w in known else re.sub(r"(^|\.)no_(\w+)$", r"\1\2", w) for w in words)
+    return [key for key in plain if key in known]
 
 
 _GOALS = ("timesteps", "iterations")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import mujoco
+import numpy as np
 
 from jaxrl_hw.algos.registry import algorithm_entry
 from jaxrl_hw.config.resolve import algorithm_needs as algorithm_needs
@@ -13,11 +14,11 @@ from jaxrl_hw.envs import tasks
 from jaxrl_hw.envs.physics import Physics, make_physics
 from jaxrl_hw.envs.physics.model import check_home_pose, compile_model
 from jaxrl_hw.envs.tasks.api import Task, TaskParams
-from jaxrl_hw.envs.vector import Env, make_vector_env
+from jaxrl_hw.envs.vector import Env, make_vector_env, spec_of
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware import xla
 from jaxrl_hw.hardware.detect import usable_cores
-from jaxrl_hw.types import Algorithm
+from jaxrl_hw.types import Algorithm, Learner, PolicyParts
 
 
 def load_task(
@@ -81,7 +82,8 @@ def make_env(config: Config) -> Env:
     if isinstance(config.num_envs, str):
         raise UserError('num_envs is "auto": use the config of make_plan(config), or give a number')
     task, physics = make_task(config)
-    return make_vector_env(task, physics, config.num_envs, task_stages(config, task))
+    env = make_vector_env(task, physics, config.num_envs, task_stages(config, task))
+    return env._replace(action_set=action_set(config))
 
 
 def task_stages(config: Config, task: Task) -> list[tuple[int, TaskParams]]:
@@ -107,5 +109,32 @@ def make_algorithm(config: Config, env: Env) -> Algorithm:
       UserError: unknown algorithm, or settings it cannot use.
     """
     entry = algorithm_entry(config.algo)
-    settings = entry.sized(getattr(config, entry.name), env.num_envs)
+    settings = entry.sized(getattr(config, entry.name), env.num_envs, jax.default_backend())
     return entry.make(settings, config.net, env.spec, config.precision)
+
+
+def policy_parts(config: Config, task: Task, learner: Learner) -> PolicyParts:
+    """What a policy file is made of, of the config's learner.
+
+    Raises:
+      UserError: its algorithm has no policy that can be written.
+    """
+    entry, spec = algorithm_entry(config.algo), spec_of(task, action_set(config))
+    settings = entry.sized(getattr(config, entry.name), 1, "cpu")
+    algorithm = entry.make(settings, config.net, spec, config.precision)
+    if algorithm.parts is None:
+        raise UserError(f"a policy of --algo {config.algo} cannot be written into a file")
+    return algorithm.parts(learner)
+
+
+def action_set(config: Config) -> np.ndarray | None:
+    """The discrete actions [K, A] of the config; None where actions are continuous.
+
+    All combinations of the motors' values, the last motor's changing fastest.
+    """
+    if not config.discrete_actions:
+        return None
+    values = np.linspace(-1.0, 1.0, config.discrete_actions, dtype=np.float32)
+    motors = len(robot_spec(config).action_scale)
+    grid = np.meshgrid(*[values] * motors, indexing="ij")
+    return np.stack([axis.ravel() for axis in grid], axis=-1)

@@ -21,6 +21,9 @@ from jaxrl_hw.config.units import parse_count
 from jaxrl_hw.errors import UserError, unknown
 
 C = TypeVar("C")
+AUTO = "auto"
+_COUNTS = ("env steps", "transitions")
+"""Units of numbers that may be written 4.9M."""
 _COMPARE = {"at_least": operator.ge, "above": operator.gt, "at_most": operator.le}
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
@@ -55,7 +58,7 @@ class Setting(NamedTuple):
         source: where it is from; "" for the flag. got: the value as a message shows it.
         Raises UserError for a value of another kind.
         """
-        if isinstance(value, str) and self.about.get("unit") == "env steps":
+        if isinstance(value, str) and self.about.get("unit") in _COUNTS and value != AUTO:
             return parse_count(value, f'{source}: "{self.key}"' if source else flag(self.key))
         try:
             return msgspec.convert(value, self.hint)
@@ -87,6 +90,8 @@ class Setting(NamedTuple):
         if self.choices and value not in self.choices:
             raise unknown(self.key.replace(".", " "), str(value), self.choices)
         numbers = value if isinstance(value, tuple) else (value,)
+        if value == AUTO and str in typing.get_args(self.hint):
+            return
         shown = " ".join(map(str, numbers))
         if any(isinstance(x, float) and not math.isfinite(x) for x in numbers):
             raise UserError(f"{name} must be a finite number, got {shown}")

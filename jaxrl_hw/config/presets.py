@@ -60,7 +60,7 @@ def preset_config(
         raise unknown("preset", preset, PRESETS)
     entry = robot_entry(robot)
     config = config_class(robot, task, algo)(robot=robot, task=task, algo=algo)
-    for layer in ("all", preset):
+    for layer in ("all", preset, algorithm_entry(algo).name):
         source = f"{layer} preset of robot {robot}"
         config = validation.from_dict(entry.presets.get(layer, {}), config, source)
     return validation.from_dict({"preset": preset}, config, "preset")

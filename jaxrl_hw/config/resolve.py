@@ -55,21 +55,30 @@ def algorithm_needs(config: Config) -> Needs:
     """
     entry, robot = algorithm_entry(config.algo), get_robot(config.robot)
     obs, critic, _ = task_sizes(task_name(config), robot, task_settings(config))
-    sizes = Sizes(obs, critic, len(robot.action_scale), robot.mirror is not None)
+    joints, actions = len(robot.action_scale), discrete_count(config)
+    sizes = Sizes(obs, critic, joints, robot.mirror is not None, actions)
     return entry.needs(getattr(config, entry.name), config.net, sizes)
 
 
-def sized(config: Config, num_envs: int) -> Config:
-    """The config with all that its algorithm makes of a number of environments, such as the unroll;
-    what is given already stays."""
+def discrete_count(config: Config) -> int:
+    """How many discrete actions there are; 0 where they are continuous."""
+    return config.discrete_actions and config.discrete_actions ** len(
+        get_robot(config.robot).action_scale
+    )
+
+
+def sized(config: Config, num_envs: int, platform: str = "cpu") -> Config:
+    """The config with all that its algorithm makes of a number of environments and the kind of
+    device, such as the unroll; what is given already stays."""
     entry = algorithm_entry(config.algo)
-    return replace(config, **{entry.name: entry.sized(getattr(config, entry.name), num_envs)})
+    settings = entry.sized(getattr(config, entry.name), num_envs, platform)
+    return replace(config, **{entry.name: settings})
 
 
 def usual_unroll(config: Config) -> int:
     """The unroll that suits the config's number of environments, whatever the config's own is."""
     entry, number = algorithm_entry(config.algo), int(config.num_envs)
-    usual = entry.sized(entry.settings(), number)
+    usual = entry.sized(entry.settings(), number, "cpu")
     return algorithm_needs(replace(config, **{entry.name: usual})).unroll
 
 
@@ -86,12 +95,13 @@ def with_settled(config: Config, saved: Config) -> Config:
 
 
 def _is_given(entry: AlgorithmEntry, settings: Any, name: str) -> bool:
-    return bool(getattr(entry.sized(settings, 1), name) == getattr(settings, name))
+    return bool(getattr(entry.sized(settings, 1, "cpu"), name) == getattr(settings, name))
 
 
 def run_folder(config: Config) -> Path:
     """The run's folder: `config.run_dir`, or runs/<robot>-<task>-<algo>-<seed>."""
     if config.run_dir:
         return Path(config.run_dir).expanduser()
-    names = (get_robot(config.robot).name, task_name(config), config.algo, str(config.seed))
+    algo = algorithm_entry(config.algo).name
+    names = (get_robot(config.robot).name, task_name(config), algo, str(config.seed))
     return Path("runs") / "-".join(names)

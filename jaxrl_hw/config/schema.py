@@ -17,6 +17,8 @@ from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
 from jaxrl_hw.types import setting
 
 Engine = Literal["auto", "mjx", "native", "warp"]
+MOST_ACTIONS = 1024
+"""Of a discrete set: one output of the network for each."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Config:
     task: str = setting("auto")
     """Which task: joystick or cartpole; auto is the robot's own."""
     algo: str = setting("ppo")
-    """Which algorithm: ppo."""
+    """Which algorithm: ppo, a2c, sac, dqn, or a module of your own (my_package.my_algorithm)."""
     preset: Literal["fast", "optimized", "best"] = setting("optimized")
     """Networks, rollout, epochs and goal together."""
     num_envs: int | str = setting("auto", resume=True)
@@ -45,6 +47,9 @@ class Config:
     """Train on several devices of this machine at once: all, or a number, over which num_envs is
     divided. Results do not depend on the number, but for rounding. Empty: on one, with other random
     numbers than --devices 1."""
+    discrete_actions: int = setting(0, at_least=0, at_most=MOST_ACTIONS)
+    """Values that each motor's action can take, evenly spaced from -1 to 1, for algorithms that
+    choose from a set: N for one motor, N * N for two; at most 1024 in all. 0: continuous."""
     timestep: float = setting(0.0, unit="s", at_least=0.0)
     """Physics time step; 0 is the robot's own. Must divide the control step."""
     timesteps: int = setting(11_000_000, unit="env steps", at_least=0, resume=True)
@@ -71,6 +76,9 @@ class Config:
     """Latest checkpoints kept, besides the best."""
     keep_every: int = setting(0, at_least=0, resume=True)
     """Every K-th iteration's checkpoint is never deleted; 0: none."""
+    save_replay: Literal["auto", "yes", "no"] = setting("auto", resume=True)
+    """Whether checkpoints hold the replay, without which a run does not continue to the bit; auto:
+    where it is small (up to 200 MB)."""
     eval_every: int = setting(0, unit="env steps", at_least=0, resume=True)
     """Evaluate the policy at the next checkpoint after every so many env steps, such as 2M: ten
     commands of 5 s, and the same with a push; the best checkpoint goes by it. 0: never. For robots

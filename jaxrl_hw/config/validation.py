@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from jaxrl_hw.algos.registry import algorithm_entry
+from jaxrl_hw.algos.registry import Circumstances, algorithm_entry, entries
 from jaxrl_hw.config import migrations
 from jaxrl_hw.config.curriculum import read_stages
 from jaxrl_hw.config.fields import flag, flatten, settings_of, value_at, with_values
-from jaxrl_hw.config.resolve import robot_spec, stage_settings
-from jaxrl_hw.config.schema import Config
+from jaxrl_hw.config.resolve import discrete_count, robot_spec, stage_settings
+from jaxrl_hw.config.schema import MOST_ACTIONS, Config
 from jaxrl_hw.config.units import (
     parse_devices,
     parse_duration,
@@ -91,8 +92,8 @@ def check(config: Config) -> Config:
     for stage in stages:
         for key, value in stage.settings.items():
             known[key].check(value, f"--curriculum {key}")
-    algorithm_entry(config.algo)
     _check_task(dataclasses.replace(config, curriculum=stages))
+    _check_algorithm(config)
     for field in dataclasses.fields(config):  # a settings class may compare its settings
         if hasattr(group := getattr(config, field.name), "check"):
             group.check()
@@ -109,6 +110,36 @@ def check(config: Config) -> Config:
         mem_fraction=parse_fraction(config.mem_fraction),
         curriculum=stages,
     )
+
+
+def refuse_idle(config: Config, given: Iterable[str]) -> None:
+    """Raises UserError where one of the settings that were given has no effect on the algorithm.
+
+    given: dotted keys.
+    """
+    entry = algorithm_entry(config.algo)
+    others = {f"{name}." for name in entries() if name != entry.name}
+    for key in given:
+        if key.startswith((*others, *entry.ignores)):
+            raise UserError(
+                f"{flag(key)} has no effect with --algo {config.algo}: leave it out, or choose "
+                "another --algo"
+            )
+
+
+def _check_algorithm(config: Config) -> None:
+    entry, motors = algorithm_entry(config.algo), len(get_robot(config.robot).action_scale)
+    actions = discrete_count(config)
+    if config.discrete_actions == 1 or actions > MOST_ACTIONS:
+        most = math.floor(MOST_ACTIONS ** (1 / motors) + 1e-9)
+        allowed = f"from 2 to {most}" if most > 1 else "0, as its actions are too many to list"
+        raise UserError(
+            f"--discrete-actions {config.discrete_actions} makes {actions:,} actions of the "
+            f"{motors} motors of robot {config.robot}, at most {MOST_ACTIONS} are allowed: it must "
+            f"be {allowed}; --algo sac, ppo and a2c take continuous actions"
+        )
+    circumstances = Circumstances(config.net, actions, config.devices != "")
+    entry.check(getattr(config, entry.name), circumstances)
 
 
 def _check_task(config: Config) -> None:

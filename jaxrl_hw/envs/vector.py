@@ -43,13 +43,22 @@ class Env(NamedTuple):
     motion_prior: Callable[[], Motion] | None = None
     host_bytes: int = 0  # what the engine keeps outside JAX
     ahead_size: int = 0  # see `Task`
+    action_limit: Any = None  # see `Task`
+    action_set: Any = None  # the discrete actions [K, A]; None where they are continuous
 
     @property
     def spec(self) -> EnvSpec:
         """What an algorithm is made for."""
-        return EnvSpec(
-            self.obs_size, self.critic_size, self.action_size, self.symmetry, self.ahead_size
-        )
+        return spec_of(self, self.action_set)
+
+
+def spec_of(of: Env | Task, action_set: Any = None) -> EnvSpec:
+    """What an algorithm for environments, or for a task, is made for.
+
+    action_set: the discrete actions [K, A]; None where they are continuous.
+    """
+    sizes = of.obs_size, of.critic_size, of.action_size
+    return EnvSpec(*sizes, of.symmetry, of.ahead_size, of.action_limit, action_set)
 
 
 def make_vector_env(
@@ -105,6 +114,7 @@ def make_vector_env(
         task.motion_prior,
         physics.host_bytes[0] + num_envs * physics.host_bytes[1],
         task.ahead_size,
+        task.action_limit,
     )
 
 

@@ -143,7 +143,8 @@ def _machine_notes(saved: dict[str, Any], config: Config) -> tuple[str, ...]:
 
 def _check_init_from(config: Config, folder: Path) -> None:
     """Refuse a warm start that contradicts the run's other settings."""
-    source = config.init_from
+    source, entry = config.init_from, algorithm_entry(config.algo)
+    entry.started_from(source, getattr(config, entry.name), 0, False)
     if config.resume not in RESUME_WORDS:
         raise UserError(
             f"--resume {config.resume} and --init-from {source} are two starts: give one of them"
@@ -227,10 +228,13 @@ def _as_it_fits(
     fitted = size_of(validation.from_dict(dict(saved), config, str(run.config_json)))
     fits = replace(config, num_envs=fitted["num_envs"])
     entry = algorithm_entry(config.algo)
-    halve = {"minibatch_size": entry.smaller_minibatches, "unroll": entry.shorter_unroll}
+    halve = {"unroll": entry.shorter_unroll, "minibatch_size": entry.smaller_minibatches}
     for name, smaller in halve.items():
         while size_of(fits)[name] > fitted[name]:
-            fits = replace(fits, **{entry.name: smaller(getattr(fits, entry.name))})
+            before = getattr(fits, entry.name)
+            fits = replace(fits, **{entry.name: smaller(before)})
+            if getattr(fits, entry.name) == before:
+                break
     if fits == config:
         return config, ()
     message = (

@@ -20,11 +20,15 @@ def size_of(config: Config) -> dict[str, int]:
     entry = algorithm_entry(config.algo)
     # neither networks nor observations decide these
     needs = entry.needs(getattr(config, entry.name), config.net, Sizes(0, 0, 0, False))
-    return {
-        "num_envs": int(config.num_envs),
-        "minibatch_size": needs.minibatch_size,
+    number = int(config.num_envs)
+    size = {
+        "num_envs": number,
+        "minibatch_size": min(needs.minibatch_size, number * max(1, needs.unroll)),
         "unroll": needs.unroll,
     }
+    if needs.replay is not None:
+        size = {**size, "minibatch_size": needs.minibatch_size, "replay": needs.replay.capacity}
+    return size
 
 
 def halved_envs(config: Config) -> Config | None:

@@ -154,12 +154,13 @@ class Plan:
         return f"{origin}; {usual} steps suit {envs}"
 
     def _networks(self) -> str:
-        net, h = self.config.net, self.hardware
+        h = self.hardware
         precision: str = self.config.precision
         if precision == "float32" and profiles.of(h.platform, h.name, h.memory_total).tf32:
             precision = "float32 (matrix products of the networks in TF32, physics in full)"
-        policy, value = ("-".join(map(str, widths)) for widths in (net.policy, net.value))
-        return f"policy {policy}, value {value}, {precision}"
+        networks = algorithm_needs(self.config).networks
+        shown = (f"{name} {'-'.join(map(str, widths))}" for name, widths in networks)
+        return f"{', '.join(shown)}, {precision}"
 
     def _memory(self) -> str:
         parts = ", ".join(f"{k} {formats.size(v)}" for k, v in self.memory.items() if v)

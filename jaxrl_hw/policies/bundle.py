@@ -52,12 +52,13 @@ def export_policy(policy: PortablePolicy, reference: Any, out: Path) -> Exported
     observations = verification.sample_observations(policy)
     episodes = verification.episodes_of(policy, observations)
     expected = verification.drive(reference, episodes)
+    counted = verification.decided(policy, episodes)
     with _staging(out) as stage:
         left_out = _write(policy, stage, out)
         files, agree = [], True
         for path in sorted(stage.iterdir()):
             runner = verification.open_file(path)
-            off, within = verification.compare(runner, episodes, expected)
+            off, within = verification.compare(runner, episodes, expected, counted)
             files.append(ExportedFile(out / path.name, path.stat().st_size, off, runner.by))
             agree = agree and within
         if not agree:

@@ -10,16 +10,17 @@ import numpy as np
 from jax import Array
 
 from jaxrl_hw.algos.networks import normalize
+from jaxrl_hw.algos.networks.heads import apply_head
 from jaxrl_hw.algos.networks.normalize import RunningStats
 from jaxrl_hw.algos.networks.policy_net import make_policy_net
 from jaxrl_hw.algos.networks.settings import NetConfig
-from jaxrl_hw.algos.optimizer import averaged
-from jaxrl_hw.config.factory import load_task, task_stages
+from jaxrl_hw.config.factory import load_task, policy_parts, task_stages
 from jaxrl_hw.config.schema import Config
+from jaxrl_hw.envs.tasks.api import Task
 from jaxrl_hw.envs.vector import params_at
 from jaxrl_hw.policies.metadata import describe
 from jaxrl_hw.policies.portable import PortablePolicy
-from jaxrl_hw.types import MILLION, PhaseMask, Policy, TrainState, no_phase_mask
+from jaxrl_hw.types import MILLION, Head, PhaseMask, Policy, TrainState, no_phase_mask
 
 
 def portable(config: Config, state: TrainState) -> PortablePolicy:
@@ -28,27 +29,28 @@ def portable(config: Config, state: TrainState) -> PortablePolicy:
     Raises:
       UserError: unknown robot, or a model that its task cannot use.
     """
-    stats: RunningStats = state.obs_stats.policy
-    weights = averaged(state.params.policy, state.opt_state)
+    task, _ = load_task(config)
+    weights, stats, log_std, head = policy_parts(config, task, state.learner)
     layers = layers_of(weights)
     millions, rest = (int(x) for x in np.asarray(state.env_steps))
+    meta = describe(config, int(state.iteration), millions * MILLION + rest)
     return PortablePolicy(
-        phase_mask=PhaseMask(*map(_float32, _phase_mask(config, state, len(stats.mean)))),
+        phase_mask=PhaseMask(*map(_float32, _phase_mask(config, task, state, len(stats.mean)))),
         mean=_float32(stats.mean),
         scale=_float32(normalize.scale(stats)),
         clip=normalize.CLIP,
         seen=float(stats.seen),
         kernels=tuple(_float32(layer["kernel"]) for layer in layers),
         biases=tuple(_float32(layer["bias"]) for layer in layers),
-        log_std=_float32(state.params.log_std),
+        log_std=_float32(log_std),
         gru=_gru_of(weights),
-        meta=describe(config, int(state.iteration), millions * MILLION + rest),
+        head=() if head.array is None else (_float32(head.array),),
+        meta={**meta, "head": head.kind},
     )
 
 
-def _phase_mask(config: Config, state: TrainState, obs_size: int) -> PhaseMask:
+def _phase_mask(config: Config, task: Task, state: TrainState, obs_size: int) -> PhaseMask:
     """The mask of the stage that the state is in."""
-    task, _ = load_task(config)
     mask = None
     if task.phase_mask is not None:
         mask = task.phase_mask(params_at(task_stages(config, task), state.env_steps))
@@ -109,10 +111,16 @@ def stats_of(policy: PortablePolicy) -> RunningStats:
 def as_policy(policy: PortablePolicy) -> Policy:
     """The policy through the library's own networks."""
     net = make_policy_net(
-        NetConfig(**policy.form), policy.obs_size, policy.action_size, None, "float32"
+        NetConfig(**policy.form), policy.obs_size, policy.output_size, None, "float32"
     )
     params, stats, mask = params_of(policy), stats_of(policy), policy.phase_mask
-    act = jax.jit(lambda obs, memory: net.step(params, stats, memory, mask(obs)))
+    head = Head(policy.head_kind, *map(jnp.asarray, policy.head))
+
+    @jax.jit
+    def act(obs: Array, memory: Any) -> tuple[Array, Any]:
+        out, memory = net.step(params, stats, memory, mask(obs))
+        return apply_head(head, out), memory
+
     return Policy(net.start, lambda obs, memory: act(jnp.asarray(obs, jnp.float32), memory))
 
 

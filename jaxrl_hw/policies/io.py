@@ -13,8 +13,8 @@ import numpy as np
 
 from jaxrl_hw.checkpointing.files import write_bytes
 from jaxrl_hw.errors import UserError, first_line, suggest
-from jaxrl_hw.policies.portable import FORMAT, GRU, PortablePolicy
-from jaxrl_hw.policies.run_policy import ACTIVATIONS, MEMORIES, memory_of
+from jaxrl_hw.policies.portable import FORMAT, GRU, HEAD, PortablePolicy
+from jaxrl_hw.policies.run_policy import ACTIVATIONS, HEADS, MEMORIES, memory_of
 from jaxrl_hw.types import PhaseMask, no_phase_mask
 
 _ARRAYS = ("motion", "clock", "mean", "scale", "clip", "seen", "log_std", "kernel0", "bias0")
@@ -57,10 +57,12 @@ def load_policy(path: Path) -> PortablePolicy:
         arrays["motion"] = np.diagflat(arrays.pop("calm"))
     meta["format"] = FORMAT  # that of the arrays as they are now
     meta.setdefault("memory", {"kind": "none"})
+    meta.setdefault(HEAD, "linear")
     kinds = ("kernel", "bias")
     layers = range(max(sum(name.startswith(kind) for name in arrays) for kind in kinds))
     gru = GRU if meta["memory"].get("kind") == "gru" else ()
-    wanted = [*_ARRAYS, *gru, *(f"{kind}{i}" for i in layers for kind in kinds)]
+    head = () if meta[HEAD] == "linear" else (HEAD,)
+    wanted = [*_ARRAYS, *gru, *head, *(f"{kind}{i}" for i in layers for kind in kinds)]
     missing = [name for name in dict.fromkeys(wanted) if name not in arrays]
     missing += [f"meta.{key}" for key, kind in _META.items() if not isinstance(meta.get(key), kind)]
     if missing:
@@ -77,6 +79,7 @@ def load_policy(path: Path) -> PortablePolicy:
         arrays["log_std"],
         tuple(arrays[name] for name in gru),
         meta,
+        tuple(arrays[name] for name in head),
     )
 
 
@@ -115,12 +118,17 @@ def _check(arrays: dict[str, np.ndarray], layers: int, meta: dict[str, Any], pat
     kind, size = memory_of(meta)
     if kind not in MEMORIES or (kind != "none" and size < 1):
         raise _foreign(path, f"its memory is {meta['memory']}")
+    if meta[HEAD] not in HEADS:
+        raise _foreign(path, f"its head is {meta[HEAD]}")
     if not all(np.issubdtype(array.dtype, np.floating) for array in arrays.values()):
         raise _foreign(path, "its arrays are not floating-point numbers")
     obs = arrays["mean"].size
     inputs = {"none": obs, "history": size * obs, "gru": size + obs}[kind]
     sizes = [inputs, *(arrays[f"bias{i}"].size for i in range(layers))]
-    shapes: dict[str, tuple[int, ...]] = {"clip": (), "seen": (), "log_std": (sizes[-1],)}
+    actions = arrays[HEAD].shape[-1:] if meta[HEAD] != "linear" else (sizes[-1],)
+    shapes: dict[str, tuple[int, ...]] = {"clip": (), "seen": (), "log_std": actions}
+    if meta[HEAD] != "linear":
+        shapes[HEAD] = (sizes[-1], *actions) if meta[HEAD] == "argmax" else (sizes[-1],)
     shapes |= dict.fromkeys(("clock", "mean", "scale"), (obs,))
     shapes |= {"motion": (obs, max((1, *arrays["motion"].shape[1:])))}
     if kind == "gru":

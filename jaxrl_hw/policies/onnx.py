@@ -97,14 +97,25 @@ def _nodes(policy: PortablePolicy, node: Any) -> tuple[list[Any], dict[str, np.n
         integers = {"gates": [size] * 3}
     last = len(policy.kernels) - 1
     for i in range(last + 1):
-        out = "action" if i == last else f"sum{i}"
+        out = f"sum{i}" if i < last or policy.head else "action"
         nodes.append(node("Gemm", [f"x{i}", f"kernel{i}", f"bias{i}"], [out]))
         if i < last:
             first, *second = ACTIVATIONS[policy.activation]
             after = f"x{i + 1}"
             nodes.append(node(first, [out], [f"gate{i}" if second else after]))
             nodes += [node(name, [out, f"gate{i}"], [after]) for name in second]
+    nodes += _head(policy, node, f"sum{last}")
     return nodes, {name: np.array(value, np.int64) for name, value in integers.items()}
+
+
+def _head(policy: PortablePolicy, node: Any, out: str) -> list[Any]:
+    """The network's outputs -> action; as `run_policy.head` does."""
+    if policy.head_kind == "tanh":
+        return [node("Tanh", [out], ["squashed"]), node("Mul", ["squashed", "head"], ["action"])]
+    if policy.head_kind == "argmax":
+        best = node("ArgMax", [out], ["best"], axis=-1, keepdims=0)
+        return [best, node("Gather", ["head", "best"], ["action"], axis=0)]
+    return []
 
 
 def _to_history(node: Any) -> list[Any]:

@@ -10,9 +10,12 @@ import numpy as np
 from jaxrl_hw.policies import run_policy
 from jaxrl_hw.types import PhaseMask, to_policy
 
-FORMAT = 4
+FORMAT = 5
 """Version of the arrays and of the description, in the description. Format 1 has no phase mask;
-format 2 has `calm`, the diagonal of a square `motion`; format 3 knows no memory."""
+format 2 has `calm`, the diagonal of a square `motion`; format 3 knows no memory, format 4 no
+head."""
+HEAD = "head"
+"""The array of a policy's head, where its kind has one, and the kind's name in the description."""
 GRU = ("gru_in", "gru_state", "gru_bias", "gru_gate")
 """Arrays of a recurrent policy: [O, 3 H], [H, 3 H], [3 H] and [H], gates in the order reset,
 update, new. Source: `run_policy.gru`."""
@@ -20,9 +23,9 @@ update, new. Source: `run_policy.gru`."""
 
 @dataclass(frozen=True, eq=False)
 class PortablePolicy:
-    """Phase mask, memory, normalization, dense layers: observations to actions.
+    """Phase mask, memory, normalization, dense layers, head: observations to actions.
 
-    The action is the mean, without exploration noise.
+    The action is without exploration noise: the mean of a Gaussian.
     """
 
     phase_mask: PhaseMask = field(repr=False)  # of NumPy arrays
@@ -36,6 +39,7 @@ class PortablePolicy:
     gru: tuple[np.ndarray, ...] = field(repr=False)  # arrays named `GRU`; () without them
     meta: dict[str, Any] = field(repr=False)
     """What the numbers mean, as JSON has it; see `metadata.describe`."""
+    head: tuple[np.ndarray, ...] = field(default=(), repr=False)  # the array of `types.Head`
 
     @property
     def activation(self) -> str:
@@ -60,8 +64,18 @@ class PortablePolicy:
         return len(self.mean)
 
     @property
-    def action_size(self) -> int:
+    def output_size(self) -> int:
+        """Outputs of the network; those of a discrete policy are the actions' values."""
         return len(self.biases[-1])
+
+    @property
+    def action_size(self) -> int:
+        return self.head[0].shape[-1] if self.head else self.output_size
+
+    @property
+    def head_kind(self) -> Any:
+        """linear, tanh or argmax (`types.Head`)."""
+        return self.meta.get(HEAD, "linear")
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -76,6 +90,7 @@ class PortablePolicy:
             **{f"kernel{i}": kernel for i, kernel in enumerate(self.kernels)},
             **{f"bias{i}": bias for i, bias in enumerate(self.biases)},
             **dict(zip(GRU, self.gru, strict=False)),
+            **dict(zip((HEAD,), self.head, strict=False)),
         }
         return {name: np.asarray(value, np.float32) for name, value in numbers.items()}
 

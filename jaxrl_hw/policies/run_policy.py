@@ -25,6 +25,7 @@ ACTIVATIONS: dict[str, Any] = {
 
 
 MEMORIES = ("none", "history", "gru")
+HEADS = ("linear", "tanh", "argmax")
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
@@ -71,8 +72,8 @@ def step(
     a: dict[str, np.ndarray], meta: dict[str, Any], observation: np.ndarray, memory: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """[N, O] and a memory [N, ...] -> [N, A] and the memory, through the arrays motion, clock,
-    mean, scale, clip, kernel0, bias0, kernel1, ..., and gru_in, gru_state, gru_bias, gru_gate of a
-    recurrent policy."""
+    mean, scale, clip, kernel0, bias0, kernel1, ..., gru_in, gru_state, gru_bias, gru_gate of a
+    recurrent policy, and head of one with a head."""
     standing = np.abs(observation @ a["motion"]).max(axis=-1, keepdims=True) < 1
     x = observation * (1 - a["clock"] * standing)
     kind, _ = memory_of(meta)
@@ -86,7 +87,17 @@ def step(
     last = sum(name.startswith("kernel") for name in a) - 1
     for i in range(last):
         x = ACTIVATIONS[meta["activation"]](x @ a[f"kernel{i}"] + a[f"bias{i}"])
-    return np.asarray(x @ a[f"kernel{last}"] + a[f"bias{last}"], np.float32), memory
+    out = head(a, meta, x @ a[f"kernel{last}"] + a[f"bias{last}"])
+    return np.asarray(out, np.float32), memory
+
+
+def head(a: dict[str, np.ndarray], meta: dict[str, Any], out: np.ndarray) -> np.ndarray:
+    """The network's outputs [N, K] as actions [N, A]: as they are (linear), squashed and scaled
+    (tanh), or the row of the best one (argmax)."""
+    kind = meta.get("head", "linear")
+    if kind == "tanh":
+        return np.asarray(a["head"] * np.tanh(out))
+    return np.asarray(a["head"][np.argmax(out, axis=-1)] if kind == "argmax" else out)
 
 
 def gru(a: dict[str, np.ndarray], x: np.ndarray, state: np.ndarray) -> np.ndarray:

@@ -104,7 +104,7 @@ def like_origin(config: Config, source: str) -> Config:
         replace(stage, env_steps=stage.env_steps and max(1, stage.env_steps - origin.env_steps))
         for stage in config.curriculum
     )
-    settings = algorithm.warm_started(
-        getattr(config, algorithm.name), origin.env_steps, is_run_folder(source)
+    settings = algorithm.started_from(
+        source, getattr(config, algorithm.name), origin.env_steps, is_run_folder(source)
     )
     return with_values(config, {**same, "curriculum": begun, algorithm.name: settings})

@@ -78,7 +78,31 @@ def _layers(policy: PortablePolicy, a: dict[str, Any]) -> list[Any]:
         dense = torch.nn.Linear(*policy.kernels[i].shape)
         dense.load_state_dict({"weight": a[f"kernel{i}"].T.contiguous(), "bias": a[f"bias{i}"]})
         layers += [dense, activations[policy.activation]()]
-    return layers[:-1]
+    return layers[:-1] + _head(policy, a)
+
+
+def _head(policy: PortablePolicy, a: dict[str, Any]) -> list[Any]:
+    """The network's outputs -> action; as `run_policy.head` does."""
+    import torch
+
+    class Squash(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("head", a["head"])
+
+        def forward(self, out):  # type: ignore[no-untyped-def]
+            return self.head * torch.tanh(out)
+
+    class Choose(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("head", a["head"])
+
+        def forward(self, out):  # type: ignore[no-untyped-def]
+            return self.head[out.argmax(dim=-1)]
+
+    kinds = {"tanh": Squash, "argmax": Choose}
+    return [kinds[policy.head_kind]()] if policy.head else []
 
 
 def _with_history(policy: PortablePolicy, a: dict[str, Any], seen: Any, layers: list[Any]) -> Any:

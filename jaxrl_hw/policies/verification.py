@@ -5,6 +5,7 @@ from __future__ import annotations
 import runpy
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,13 +67,27 @@ def sample_observations(policy: PortablePolicy, count: int = COUNT, seed: int = 
     return np.asarray(observations, np.float32)
 
 
-def compare(runner: Runner, episodes: np.ndarray, expected: np.ndarray) -> tuple[float, bool]:
+def decided(policy: PortablePolicy, episodes: np.ndarray) -> np.ndarray:
+    """Where, bool [T, N, 1], rounding does not change which of a set of actions is the best."""
+    if policy.head_kind != "argmax":
+        return np.ones((*episodes.shape[:2], 1), bool)
+    values = drive(replace(policy, head=(), meta={**policy.meta, "head": "linear"}), episodes)
+    second, best = np.moveaxis(np.sort(values, axis=-1)[..., -2:], -1, 0)
+    return np.asarray(best - second > 10 * TOLERANCE * (1.0 + np.abs(best)))[..., None]
+
+
+def compare(
+    runner: Runner, episodes: np.ndarray, expected: np.ndarray, counted: Any = True
+) -> tuple[float, bool]:
     """The largest difference from the expected actions [T, N, A], and whether all are within
-    `TOLERANCE`. NaN, and actions of another shape, differ by infinity."""
+    `TOLERANCE`. NaN, and actions of another shape, differ by infinity.
+
+    counted: bool [T, N, 1], see `decided`.
+    """
     got = np.asarray(runner.run(episodes))
     if got.shape != expected.shape:
         return float("inf"), False
-    off = np.nan_to_num(np.abs(got - expected), nan=np.inf)
+    off = np.where(counted, np.nan_to_num(np.abs(got - expected), nan=np.inf), 0.0)
     return float(off.max()), bool((off <= TOLERANCE * np.maximum(1.0, np.abs(expected))).all())
 
 

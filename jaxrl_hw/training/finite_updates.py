@@ -31,8 +31,16 @@ def guarded(update: Update) -> Update:
     ) -> tuple[Learner, Metrics]:
         after, metrics = update(learner, batch, key, shards)
         is_whole = jnp.array([jnp.isfinite(x).all() for x in _telling(after, metrics)]).all()
-        kept: Learner = jax.tree.map(lambda new, old: jnp.where(is_whole, new, old), after, learner)
-        return kept, {**metrics, SKIPPED: 1 - is_whole.astype(jnp.int32)}
+        # a replay is written where it lies, so there is no older one to keep
+        kept = jax.tree.map(
+            lambda new, old: jnp.where(is_whole, new, old),
+            after._replace(replay=()),
+            learner._replace(replay=()),
+        )
+        return kept._replace(replay=after.replay), {
+            **metrics,
+            SKIPPED: 1 - is_whole.astype(jnp.int32),
+        }
 
     return finite_update
 

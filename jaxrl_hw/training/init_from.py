@@ -58,6 +58,11 @@ def _opened(name: str) -> Source:
 
 def check_same_form(policy: PortablePolicy, state: TrainState, config: Config) -> None:
     """Raises UserError where a policy cannot replace a run's own; shows both."""
+    if policy.head_kind != "linear":
+        raise UserError(
+            f"--init-from {config.init_from} is a policy of --algo {policy.meta['algo']}, whose "
+            f"network does not fit --algo {config.algo}"
+        )
     net, layers = config.net, layers_of(state.params.policy)
     sizes = (len(state.obs_stats.policy.mean), *(layer["bias"].shape[0] for layer in layers))
     size = (policy.obs_size, *policy.widths, policy.action_size)

@@ -58,20 +58,20 @@ class Layout(NamedTuple):
         """The halves of a train step, written for one shard, as jitted functions of all of them.
 
         collect(learner, envs, key, env_steps, shards) -> (envs, batch, metrics)
-        update(learner, batch, key, shards) -> (learner, metrics)
+        update(learner, replay, batch, key, shards) -> (learner, metrics)
         """
         shards, collected = Shards(self.shards, (_ON_DEVICE, DEVICES)), (_ENVS, _BATCH, None)
         collect = self._on_devices(
             partial(collect, shards=shards), (None, _ENVS, 0, None), collected
         )
-        update = self._on_devices(partial(update, shards=shards), (None, _BATCH, 0), None)
+        update = self._on_devices(partial(update, shards=shards), (None, None, _BATCH, 0), None)
 
         def collect_all(learner: Learner, envs: Any, key: Array, env_steps: Array) -> Any:
             envs, batch, metrics = collect(learner, self._cut(envs), self._keys(key), env_steps)
             return _joined(envs), batch, metrics
 
-        def update_all(learner: Learner, batch: Batch, key: Array) -> Any:
-            return update(learner, batch, self._keys(key))
+        def update_all(learner: Learner, replay: Any, batch: Batch, key: Array) -> Any:
+            return update(learner, replay, batch, self._keys(key))
 
         # named, because the compiler puts arrays without entries where it likes
         where = _map_axes(self._sharding, collected)

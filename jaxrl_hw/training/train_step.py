@@ -40,28 +40,40 @@ def init_train_state(
     def reset(key: Array) -> Any:
         return _run_once(lambda key: init_rollout(env, algorithm, key), key)
 
-    fresh = _first(jax.jit(algorithm.init), reset, seed)
+    fresh = _first(jax.jit(algorithm.init), reset, lambda: algorithm.replay(env.num_envs), seed)
     return warm_start(fresh, env, algorithm, _keys(seed)[1], source)
 
 
 def state_form(env: Env, algorithm: Algorithm) -> TrainState:
     """The shapes and dtypes of a train state, without making one."""
     form: TrainState = jax.eval_shape(
-        lambda: _first(algorithm.init, lambda key: init_rollout(env, algorithm, key), 0)
+        lambda: _first(
+            algorithm.init,
+            lambda key: init_rollout(env, algorithm, key),
+            lambda: algorithm.replay(env.num_envs),
+            0,
+        )
     )
     return form
 
 
 def _first(
-    init: Callable[[Array], Learner], reset: Callable[[Array], Any], seed: int
+    init: Callable[[Array], Learner],
+    reset: Callable[[Array], Any],
+    replay: Callable[[], Any],
+    seed: int,
 ) -> TrainState:
     key, key_learner, key_envs = _keys(seed)
+    learner = init(key_learner)
     return TrainState(
-        *init(key_learner),
+        learner.params,
+        learner.opt_state,
+        learner.obs_stats,
         env_state=reset(key_envs),
         key=key,
         iteration=jnp.zeros((), jnp.int32),
         env_steps=jnp.zeros(2, jnp.uint32),
+        replay=replay(),
     )
 
 
@@ -71,7 +83,8 @@ def _keys(seed: int) -> Array:
 
 
 def with_fresh_envs(state: TrainState, env: Env, algorithm: Algorithm, seed: int) -> TrainState:
-    """The same learner, counters and key with fresh environments, perhaps of another number.
+    """The same learner, counters and key with fresh environments, perhaps of another number, and an
+    empty replay: what it held would not go on with what follows.
 
     seed: of the run; every iteration of it gets other environments.
     """
@@ -81,7 +94,7 @@ def with_fresh_envs(state: TrainState, env: Env, algorithm: Algorithm, seed: int
         key,
         state.env_steps,
     )
-    return state._replace(env_state=envs)
+    return state._replace(env_state=envs, replay=algorithm.replay(env.num_envs))
 
 
 def _run_once(function: Callable[..., Any], *args: Any) -> Any:
@@ -94,10 +107,11 @@ def _run_once(function: Callable[..., Any], *args: Any) -> Any:
 def make_train_step(env: Env, algorithm: Algorithm, layout: Layout | None = None) -> TrainStep:
     """One iteration as a pure function: TrainState -> (TrainState, Metrics).
 
-    Collection and update are jitted separately. The collection donates the environments' memory, so
-    the argument must not be used again, except its learner: a run continues from that where a step
-    fails. On the native engine only the update fits in JAX's persistent cache, and it is the slow
-    one to compile. `jax.jit` around the step makes one computation of the two.
+    Collection and update are jitted separately. The collection donates the environments' memory and
+    the update the replay's, so the argument must not be used again, except the rest of its learner:
+    a run continues from that where a step fails. On the native engine only the update fits in JAX's
+    persistent cache, and it is the slow one to compile. `jax.jit` around the step makes one
+    computation of the two.
 
     layout: of the state on several devices (`Layout.place`).
     """
@@ -163,7 +177,8 @@ def compile_update(
     collect_half, update_half = _halves(env, algorithm, layout)
     _, batch, _ = jax.eval_shape(collect_half, *_collected_from(state, state.key))
     batch = batch if layout is None else layout.place_batch(batch)
-    update, lowered = _compile(update_half.lower(state.learner, batch, state.key), options)
+    lowering = update_half.lower(*_updated_from(state, batch, state.key))
+    update, lowered = _compile(lowering, options)
     return update, batch, lowered
 
 
@@ -175,14 +190,27 @@ def _halves(env: Env, algorithm: Algorithm, layout: Layout | None) -> tuple[Any,
         envs, batch, seen = collect(env, algorithm, learner, envs, key, params, shards)
         return envs, batch._replace(env_steps=env_steps), seen
 
+    update = guarded(algorithm.update)
+
+    def updating(
+        learner: Learner, replay: Any, batch: Batch, key: Array, shards: Shards = WHOLE
+    ) -> Any:
+        return update(learner._replace(replay=replay), batch, key, shards)
+
     if layout is not None:
-        return layout.jit(collecting, guarded(algorithm.update))
-    return jax.jit(collecting, donate_argnums=1), jax.jit(guarded(algorithm.update))
+        return layout.jit(collecting, updating)
+    # a replay is written where it lies: a copy could take as much memory as all the rest
+    return jax.jit(collecting, donate_argnums=1), jax.jit(updating, donate_argnums=1)
 
 
 def _collected_from(state: TrainState, key: Array) -> tuple[Learner, Any, Array, Array]:
     """The collection's arguments."""
-    return state.learner, state.env_state, key, state.env_steps
+    return state.learner._replace(replay=()), state.env_state, key, state.env_steps
+
+
+def _updated_from(state: TrainState, batch: Batch, key: Array) -> tuple[Learner, Any, Batch, Array]:
+    """The update's arguments."""
+    return state.learner._replace(replay=()), state.replay, batch, key
 
 
 def _compose(env: Env, algorithm: Algorithm, collect_half: Any, update_half: Any) -> TrainStep:
@@ -192,9 +220,9 @@ def _compose(env: Env, algorithm: Algorithm, collect_half: Any, update_half: Any
         key, key_collect, key_update = jax.random.split(state.key, 3)
         envs, batch, seen = collect_half(*_collected_from(state, key_collect))
         learner: Learner
-        learner, learned = update_half(state.learner, batch, key_update)
+        learner, learned = update_half(*_updated_from(state, batch, key_update))
         steps = add_steps(state.env_steps, count)
-        after = TrainState(*learner, envs, key, state.iteration + 1, steps)
+        after = TrainState(*learner[:3], envs, key, state.iteration + 1, steps, learner.replay)
         return after, {**seen, **learned}
 
     return train_step

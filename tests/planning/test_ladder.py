@@ -19,7 +19,7 @@ def config(num_envs: int, minibatch: int, unroll: int) -> Config:
 def test_environments_come_first_then_minibatches_then_the_unroll() -> None:
     found = [tuple(size.values()) for size in rungs(config(4, 32, 24))]
     # one environment's 24 steps are two minibatches of 16 samples, then four, and so on
-    assert found[:2] == [(2, 32, 24), (1, 32, 24)]
+    assert found[:2] == [(2, 32, 24), (1, 24, 24)]
     assert found[2:6] == [(1, 16, 24), (1, 8, 24), (1, 4, 24), (1, 2, 24)]
     assert found[6:] == [(1, 1, 24), (1, 1, 12), (1, 1, 6), (1, 1, 3), (1, 1, 1)]
 

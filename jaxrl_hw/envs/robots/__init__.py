@@ -23,7 +23,8 @@ __all__ = ["Mirror", "RobotSpec", "get_robot", "load_robot", "register_robot", "
 
 ENTRY_POINTS = "jaxrl_hw.robots"
 Presets = Mapping[str, Mapping[str, Any]]
-"""Preset name -> settings by dotted key; "all" holds what is common to all presets."""
+"""Preset name -> settings by dotted key; "all" holds what is common to all presets. The name of an
+algorithm holds what a run with it changes."""
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,9 @@ class Task(NamedTuple):
     with_parts: Callable[[Sequence[TaskParams] | None], Task] | None = None
     """The same task with all that some of these parameters need and with nothing else, for the
     stages of a curriculum; None: with all that there is. A task without it has it all always."""
+    action_limit: Any = None
+    """[A], how far each entry of an action can usefully go from 0: where the joint's range ends;
+    None for 1 everywhere."""
     stagger: bool = False
     """Start a run's first episodes somewhere along the time limit. For tasks that end by the time
     limit alone: their environments would all end in the same iteration. Where falls end episodes

@@ -76,6 +76,16 @@ def legged_layout(model: Any, feet: tuple[str, ...], soft_limit: float) -> Legge
     )
 
 
+def action_limit(body: Legged, scale: np.ndarray) -> np.ndarray:
+    """How far from 0 each entry of an action [A] moves its joint's target to the farther soft
+    limit; half a turn for a joint without limits.
+
+    scale: [A] rad per unit of action.
+    """
+    reach = np.maximum(body.upper - body.home, body.home - body.lower)
+    return np.where(np.isfinite(reach), reach, np.pi).astype(np.float32) / scale
+
+
 def foot_velocities(model: Any, feet: tuple[str, ...], vadr: np.ndarray) -> np.ndarray:
     """A matrix [3 + A, 2 F] from rates of gyro and joints, rad/s, to velocities of the feet, m/s.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from jaxrl_hw.envs.physics.api import (
@@ -27,7 +28,7 @@ from jaxrl_hw.envs.tasks.joystick import (
     sensors,
     signals,
 )
-from jaxrl_hw.envs.tasks.joystick.layout import legged_layout
+from jaxrl_hw.envs.tasks.joystick.layout import action_limit, legged_layout
 from jaxrl_hw.envs.tasks.joystick.params import (
     ALL,
     NONE,
@@ -102,6 +103,7 @@ def _task(t: Joystick) -> Task:
             params.standing_phase, t.body.feet_from_rates, params.standing_phase_speed
         ),
         late=t.parts.action_delay,
+        action_limit=action_limit(t.body, np.asarray(t.robot.action_scale, np.float32)),
         with_parts=lambda stages: _with_parts(t, stages),
         motion_prior=lambda: gait.stepping_in_place(params_of(settings), t.robot, t.model, t.body),
     )

@@ -13,8 +13,16 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-if TYPE_CHECKING:  # policy files and plans are read before jax is loaded, runs without numpy
-    import numpy as np
+from jaxrl_hw.types.observation import Observation as Observation
+from jaxrl_hw.types.observation import PhaseMask as PhaseMask
+from jaxrl_hw.types.observation import SignedPermutation as SignedPermutation
+from jaxrl_hw.types.observation import Symmetry as Symmetry
+from jaxrl_hw.types.observation import no_phase_mask as no_phase_mask
+from jaxrl_hw.types.policy_parts import LINEAR as LINEAR
+from jaxrl_hw.types.policy_parts import Head as Head
+from jaxrl_hw.types.policy_parts import PolicyParts as PolicyParts
+
+if TYPE_CHECKING:  # policy files and plans are read before jax is loaded
     from jax import Array
 
 MILLION = 1_000_000
@@ -27,17 +35,6 @@ Metrics = dict[str, Any]
 Motion = Callable[["Array"], tuple["Array", "Array"]]
 """key -> (normalized policy observation [O], action [A]): a sample of a motion that a policy may be
 fitted to before it learns (behaviour cloning)."""
-
-
-class Observation(NamedTuple):
-    """What the two networks see of one moment.
-
-    The policy's part can be measured on a robot. The critic's part begins with the same entries,
-    exact, adds what only a simulator knows, and is never exported.
-    """
-
-    policy: Array  # [..., O]
-    critic: Array  # [..., C]
 
 
 class Batch(NamedTuple):
@@ -66,6 +63,7 @@ class Learner(NamedTuple):
     params: Any
     opt_state: Any
     obs_stats: Any
+    replay: Any = ()  # past experience; () for an algorithm that learns from the batch alone
 
 
 class TrainState(NamedTuple):
@@ -78,10 +76,11 @@ class TrainState(NamedTuple):
     key: Array  # typed random key, consumed once per iteration
     iteration: Array  # int32 [], iterations done
     env_steps: Array  # uint32 [2]: control steps done, as whole millions and the rest
+    replay: Any = ()  # past experience, of an algorithm that learns from it
 
     @property
     def learner(self) -> Learner:
-        return Learner(self.params, self.opt_state, self.obs_stats)
+        return Learner(self.params, self.opt_state, self.obs_stats, self.replay)
 
 
 class Sizes(NamedTuple):
@@ -91,22 +90,42 @@ class Sizes(NamedTuple):
     critic: int  # entries of the critic's
     action: int  # entries of an action
     has_symmetry: bool  # the robot has a mirror image
+    actions: int = 0  # of a discrete set; 0 for continuous ones
+
+
+class ReplayNeeds(NamedTuple):
+    """What a replay of past experience takes."""
+
+    capacity: int  # transitions
+    transition_bytes: int
+    learning_starts: int  # transitions that it holds before the first gradient step
+    span: int  # control steps in a row that a sample is made of
+
+    @property
+    def bytes(self) -> int:
+        return self.capacity * self.transition_bytes
 
 
 class Needs(NamedTuple):
     """What an algorithm needs of memory and of the batch; bytes unless told otherwise."""
 
     unroll: int  # control steps collected from every environment per iteration
-    epochs: int  # passes over the batch per iteration
+    epochs: int  # passes over the batch per iteration; with a replay: gradient steps
     minibatch_size: int  # samples of a minibatch, about
     network_bytes: int = 0  # all parameters
     optimizer_bytes: int = 0  # moments and averages
     normalizer_bytes: int = 0  # observation statistics
-    replay_bytes: int = 0  # a replay buffer, whatever the number of environments
+    replay: ReplayNeeds | None = None  # whatever the number of environments
     sample_bytes: int = 0  # one sample of the batch
     memory_bytes: int = 0  # what the policy remembers of one environment
     update_bytes: int = 0  # activations and gradients of a minibatch
     value_bytes: int = 0  # activations of one sample while the critic values the whole batch
+    networks: tuple[tuple[str, tuple[int, ...]], ...] = ()  # hidden widths by name
+    parts: tuple[tuple[str, int], ...] = ()  # bytes of what the learner consists of, by name
+
+    @property
+    def replay_bytes(self) -> int:
+        return self.replay.bytes if self.replay else 0
 
     def minibatches(self, samples: int) -> int:
         """Minibatches per pass over so many samples, of about `minibatch_size` each."""
@@ -142,6 +161,10 @@ class EnvSpec(NamedTuple):
     symmetry: Symmetry | None = None
     ahead_size: int = 0
     """Entries of the critic's that tell what is to come, right after the policy's."""
+    action_limit: Any = None
+    """Largest useful size of each action's entries [A], by the joints' limits; None for 1."""
+    action_set: Any = None
+    """The discrete actions [K, A]; None where actions are continuous."""
 
     @property
     def unseen(self) -> int:
@@ -175,6 +198,10 @@ class Algorithm(NamedTuple):
     start: Callable[[int], Any] = lambda count: ()
     """Number of environments -> what the policy remembers at an episode's start: zeros, leaves
     [N, ...], or () where it has no memory."""
+    replay: Callable[[int], Any] = lambda count: ()
+    """Number of environments -> an empty replay; () for an algorithm without one."""
+    parts: Callable[[Learner], PolicyParts] | None = None
+    """What policy files are made of; None where there can be none."""
 
     slowed: Callable[[Learner], Learner] = lambda learner: learner
     """With half of the rate that it has come to; itself where the rate is a setting alone."""
@@ -222,52 +249,6 @@ def forget(memory: Any, ended: Any) -> Any:
     return jax.tree.map(clear, memory)
 
 
-class SignedPermutation(NamedTuple):
-    """A linear map with one entry of +-1 per row: mirrored[i] = sign[i] * x[perm[i]]."""
-
-    perm: np.ndarray  # int [D]
-    sign: np.ndarray  # float [D]
-
-    def __call__(self, x: Array) -> Array:
-        """[..., D] -> [..., D]."""
-        return x[..., self.perm] * self.sign.astype(x.dtype)
-
-
-class Symmetry(NamedTuple):
-    """How a mirror image of the robot sees and acts."""
-
-    policy: SignedPermutation
-    critic: SignedPermutation
-    action: SignedPermutation
-
-    def observation(self, obs: Observation) -> Observation:
-        return Observation(self.policy(obs.policy), self.critic(obs.critic))
-
-
-class PhaseMask(NamedTuple):
-    """Scales down the gait phase that the policy sees while the robot is to stand and does.
-
-    A phase that runs on while the robot stands makes it step in place: a network can hardly tell
-    "exactly no command" from "slowly", and tells a smaller phase easily. The mask is part of the
-    policy, as normalization is; observations stay as they are.
-    """
-
-    motion: Any  # [O, K]: all entries of obs @ motion are within +-1 while the robot stands
-    clock: Any  # [O]: the share taken from the phase entries, 0 for all others
-
-    def __call__(self, obs: Array) -> Array:
-        """[..., O] -> [..., O]."""
-        calm = abs(obs @ self.motion).max(axis=-1, keepdims=True) < 1.0
-        return obs * (1.0 - self.clock * calm)
-
-
-def no_phase_mask(size: int) -> PhaseMask:
-    """A mask that leaves observations [..., size] as they are."""
-    import numpy as np
-
-    return PhaseMask(np.zeros((size, 1), np.float32), np.zeros(size, np.float32))
-
-
 def setting(
     default: Any,
     *,
@@ -286,7 +267,8 @@ def setting(
 
     Args:
       default: a value, or a settings class that makes a group of settings.
-      unit: of the number, such as "m/s"; one of "env steps" may be written 4.9M.
+      unit: of the number, such as "m/s"; one of "env steps" or
+        "transitions" may be written 4.9M.
       at_least, above, at_most: bounds of a number, or of every number of a tuple.
       resume: whether the setting may change when a run is continued.
       stage: whether a stage of the curriculum may change it.
