@@ -63,6 +63,7 @@ ENTRY = AlgorithmEntry(
     warm_started=lambda a2c, env_steps, has_critic: replace(
         a2c, learning_rate=a2c.learning_rate / 10.0
     ),
+    shorter_unroll=lambda a2c: replace(a2c, n_steps=max(1, a2c.n_steps // 2)),
     check=lambda a2c, circumstances: needs_continuous_actions("a2c", circumstances),
     ignores=("save_replay",),
 )

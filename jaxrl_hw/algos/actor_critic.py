@@ -15,7 +15,7 @@ from jaxrl_hw.algos.networks.equivariant import INVARIANT, EquivariantMLP, basis
 from jaxrl_hw.algos.networks.mlp import MLP
 from jaxrl_hw.algos.networks.policy_net import Inputs, Perceptron, PolicyNet, make_policy_net
 from jaxrl_hw.algos.networks.settings import NetConfig
-from jaxrl_hw.algos.optimizer import averaged, restarted
+from jaxrl_hw.algos.optimizer import averaged, restarted, slowed
 from jaxrl_hw.types import (
     Algorithm,
     EnvSpec,
@@ -173,4 +173,5 @@ def made(name: str, needs: Needs, nets: Nets, init: Any, update: Any) -> Algorit
         policy=partial(policy, nets.policy),
         start=nets.policy.start,
         parts=parts,
+        slowed=lambda learner: learner._replace(opt_state=slowed(learner.opt_state)),
     )

@@ -90,6 +90,12 @@ def adapt_rate(config: PPOConfig, opt_state: Any, clock: Clock, kl: Array) -> An
     return opt_state._replace(hyperparams={**hyper, "learning_rate": rate})
 
 
+def slowed(opt_state: Any) -> Any:
+    """The optimizer's state with half the rate."""
+    hyper = opt_state.hyperparams
+    return opt_state._replace(hyperparams={**hyper, "learning_rate": hyper["learning_rate"] / 2})
+
+
 def noise_bound(config: PPOConfig, init_std: float, clock: Clock) -> Array:
     """Upper bound of the policy's log standard deviation after an update."""
     done = clock.annealed

@@ -133,7 +133,8 @@ ENTRY = AlgorithmEntry(
     _sized,
     _warm_started,
     smaller_minibatches=lambda ppo: replace(ppo, minibatch_size=max(1, ppo.minibatch_size // 2)),
-    shrinks=("minibatch_size",),
+    shorter_unroll=lambda ppo: replace(ppo, unroll=max(1, ppo.unroll // 2)),
+    shrinks=("minibatch_size", "unroll"),
     check=lambda ppo, circumstances: needs_continuous_actions("ppo", circumstances),
     ignores=("save_replay",),
 )

@@ -5,6 +5,7 @@ An algorithm of your own is a module that calls `register_algorithm` or defines 
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import pkgutil
 import sys
@@ -15,6 +16,16 @@ from typing import Any, NamedTuple
 
 from jaxrl_hw.errors import UserError, unknown
 from jaxrl_hw.types import Algorithm, EnvSpec, Needs, Sizes
+
+_RATES = ("learning_rate", "lr_min", "lr_max", "entropy_coef")
+"""Settings that `halved` halves."""
+
+
+def halved(settings: Any) -> Any:
+    """An algorithm's settings with half the learning rate, its bounds and the entropy bonus."""
+    names = (field.name for field in dataclasses.fields(settings) if field.name in _RATES)
+    return dataclasses.replace(settings, **{name: getattr(settings, name) / 2 for name in names})
+
 
 AlgorithmMaker = Callable[[Any, Any, EnvSpec, str], Algorithm]
 """(its settings, NetConfig, EnvSpec, precision) -> Algorithm"""
@@ -61,6 +72,11 @@ class AlgorithmEntry(NamedTuple):
     """The settings with minibatches of half the size: after out of memory."""
     shrinks: tuple[str, ...] = ()
     """Names of its settings that get smaller, or follow, after out of memory."""
+    shorter_unroll: Callable[[Any], Any] = lambda settings: settings
+    """The settings with half of the steps per iteration, or as they are: after out of memory, where
+    neither environments nor minibatches can be halved."""
+    calmer: Callable[[Any], Any] = halved
+    """The settings that learn half as fast: after updates that were not finite."""
     with_replay: Callable[[Any, int], Any] | None = None
     """(settings, transitions) -> settings with a replay for so many; None without a replay."""
     fills_memory: Callable[[Any], bool] = lambda settings: False

@@ -34,6 +34,7 @@ class RunDir:
         self.sessions_jsonl = self.path / "sessions.jsonl"
         self.session_open = self.path / "session.open"
         self.metrics_jsonl = self.path / "metrics.jsonl"
+        self.console_log = self.path / "console.log"
         self.checkpoints = self.path / "checkpoints"
         self.tensorboard = self.path / "tensorboard"
         self.videos = self.path / "videos"

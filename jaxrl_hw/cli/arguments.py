@@ -45,22 +45,28 @@ class OneLineParser(argparse.ArgumentParser):
         return found
 
 
-def add_run_arguments(parser: OneLineParser, seconds: float) -> None:
-    """The flags of every command that drives a policy."""
-    add_source_arguments(parser)
+def add_run_arguments(parser: OneLineParser, seconds: float, baselines: Sequence[str] = ()) -> None:
+    """The flags of every command that drives a policy.
+
+    baselines: names that --policy takes beside those of trained policies.
+    """
+    add_source_arguments(parser, baselines)
     about = f"simulated time (default: {seconds:g})"
     parser.add_argument("--seconds", type=number, default=seconds, help=about)
     about = "of starts and disturbances (default: 0)"
     parser.add_argument("--seed", type=whole_number, default=0, help=about)
 
 
-def add_source_arguments(parser: OneLineParser) -> None:
+def add_source_arguments(parser: OneLineParser, baselines: Sequence[str] = ()) -> None:
     """The flags that name the policy; `check_source` checks them."""
     parser.add_argument("--run-dir", metavar="DIR", help="folder of the run")
     about = "checkpoint of the run (default: the newest)"
     parser.add_argument("--iteration", type=whole_number, metavar="K", help=about)
     about = "a policy of the package, or an exported one, in place of a run"
-    parser.add_argument("--policy", metavar="zoo:NAME|FILE.npz", help=about)
+    if baselines:
+        about += f"; {' or '.join(baselines)}: one that has learned nothing, for --robot"
+    names = "|".join(("zoo:NAME", "FILE.npz", *baselines))
+    parser.add_argument("--policy", metavar=names, help=about)
     about = "refuse a policy for another robot; imports the module of a robot of your own"
     parser.add_argument("--robot", metavar="NAME", help=about)
     about = "imports the module of an algorithm of your own"

@@ -21,8 +21,9 @@ from rich.table import Table
 from jaxrl_hw.checkpointing.files import write_json
 from jaxrl_hw.cli.arguments import OneLineParser, add_run_arguments, check_source, number
 from jaxrl_hw.cli.command import DONE, run_command
-from jaxrl_hw.cli.trained_policy import open_trained, print_note
+from jaxrl_hw.cli.trained_policy import OpenedPolicy, open_trained, print_note, use_cpu
 from jaxrl_hw.errors import UserError
+from jaxrl_hw.evaluation.baselines import BASELINES, Baseline, baseline
 from jaxrl_hw.evaluation.evaluate import SUITES, Evaluation, evaluate
 from jaxrl_hw.loggers.terminal import can_redraw, make_console, make_table
 
@@ -49,9 +50,10 @@ def _evaluate(args: Namespace) -> int:
         raise UserError(f"--json {out} {why}; name a file, or none for the terminal")
     if args.json != "-":
         print(f"loading {check_source(args)}", flush=True)
-    opened = open_trained(args)
+    opened = _opened(args)
     found = evaluate(opened, args.seconds, args.seed, args.push, args.suite)
-    print_note(opened.name, opened.note)
+    if isinstance(opened, OpenedPolicy):
+        print_note(opened.name, opened.note)
     if args.json == "-":
         print(json.dumps(found.to_dict(), indent=2))
         return DONE
@@ -65,9 +67,19 @@ def _evaluate(args: Namespace) -> int:
     return DONE
 
 
+def _opened(args: Namespace) -> OpenedPolicy | Baseline:
+    """The policy that the command line names."""
+    if args.policy not in BASELINES:
+        return open_trained(args)
+    if args.robot is None:
+        raise UserError(f"--policy {args.policy} is for any robot: add --robot, such as g1")
+    use_cpu()
+    return baseline(args.policy, args.robot, args.seed)
+
+
 def _parse(argv: Sequence[str]) -> Namespace:
     parser = OneLineParser(prog="python -m jaxrl_hw.evaluate", description=__doc__)
-    add_run_arguments(parser, seconds=10.0)
+    add_run_arguments(parser, seconds=10.0, baselines=BASELINES)
     about = "m/s: push the robot every 2.5 s in a random direction"
     parser.add_argument("--push", type=number, default=0.0, metavar="SPEED", help=about)
     about = "robust: also with pushes, other floors, loads, motors and sensors, delays, noise"

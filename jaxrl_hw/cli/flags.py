@@ -122,6 +122,7 @@ def _base(argv: list[str], from_file: dict[str, Any]) -> Config:
     # the run may have moved to another machine: planning chooses the engine, and keeps the size as
     # long as it fits
     again = replace(config, time_limit="", resume="auto", override_config=False)
+    again = replace(again, quiet=False, log_format="rich")  # of a session, not of the run
     return replace(again, physics="auto", num_envs="auto", run_dir=start.run_dir)
 
 

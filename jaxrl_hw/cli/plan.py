@@ -9,7 +9,10 @@ from dataclasses import replace
 
 from jaxrl_hw.cli.command import DONE
 from jaxrl_hw.cli.flags import parse, taken
+from jaxrl_hw.cli.plan_cards import cards_notes, cards_table, plan_cards
+from jaxrl_hw.config.goal import goal_text
 from jaxrl_hw.config.schema import Config
+from jaxrl_hw.config.units import format_count
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware import gpu_compiler, profiles
 from jaxrl_hw.hardware.detect import Hardware, usable_cores
@@ -24,7 +27,7 @@ _ABOUT = (
     "Print what a training with these flags would do and use, without training. --json prints it "
     "as data, --probe trains a few iterations with each size first, for its speed, --gpu NAME "
     "plans for a kind of device that is not here: "
-    f"{', '.join(profile.name for profile in profiles.PROFILES[1:])}. "
+    f"{', '.join(profile.name for profile in profiles.PROFILES[1:])}; NAME,NAME compares them. "
     "--compile beside it has XLA's GPU compiler measure the program for that card, in minutes."
 )
 _SWITCHES = ("--json", "--probe", "--compile")
@@ -43,6 +46,8 @@ def print_plan(argv: Sequence[str]) -> int:
             raise UserError("--compile is for a card that is not here: add --gpu NAME")
         if gpu is None:
             plan = _plan_here(_parse(words), console, probing)
+        elif "," in gpu and not probing:
+            return _compare(gpu.split(","), words, console, compiling, as_data)
         elif probing:
             raise UserError(f"--probe trains on this machine: leave --gpu {gpu} out")
         else:
@@ -54,6 +59,27 @@ def print_plan(argv: Sequence[str]) -> int:
         console.plan(plan.rows(), plan.warnings)
         console.show(breakdown(plan.memory))
         console.show(sizes(plan.sizing.candidates, plan.sizing.num_envs))
+    return DONE
+
+
+def _compare(
+    names: list[str], words: list[str], console: Console, compiling: bool, as_data: bool
+) -> int:
+    """Print the plans for several cards side by side; the exit code."""
+    cards = plan_cards(names, lambda name: _plan_elsewhere(name, words, console, compiling))
+    if as_data:
+        plans = {
+            profile.name: {"problem": problem} if plan is None else plan.to_dict()
+            for profile, plan, problem in cards
+        }
+        print(json.dumps(plans, indent=2))
+        return DONE
+    config = next(card.plan.config for card in cards if card.plan is not None)
+    goal = f"{format_count(config.timesteps)} env steps" if config.timesteps else goal_text(config)
+    console.message(f"{config.robot}, preset {config.preset}, goal {goal}")
+    console.show(cards_table(cards))
+    for note in cards_notes(cards):
+        console.message(note)
     return DONE
 
 

@@ -95,14 +95,28 @@ class Config:
     """Most environments that auto may choose; 0 is the platform's default."""
     on_oom: Literal["shrink", "fail"] = setting("shrink", resume=True)
     """When training runs out of memory: shrink continues with fewer environments."""
+    on_nan: Literal["halve", "fail"] = setting("halve", resume=True)
+    """A gradient or a loss that is not finite: halve skips the update, and after `nan_patience` of
+    them goes back to the last checkpoint with half the learning rate and entropy bonus, three times
+    at most; fail ends the run at the first one."""
+    nan_patience: int = setting(5, unit="iterations", at_least=1, at_most=50, resume=True)
+    """Updates skipped in a row before the run goes back."""
     precision: Literal["float32", "bfloat16"] = setting("float32", resume=True)
     """Arithmetic of the networks; physics is always float32."""
     threads: int = setting(0, at_least=0, resume=True)
     """CPU threads of the native engine; 0 is all of them. Results do not depend on it."""
     profile: int = setting(0, unit="iterations", at_least=0, at_most=100, resume=True)
     """Trace so many iterations, from a session's second one on, and print where their time goes."""
+    quiet: bool = setting(False, resume=True)
+    """Print warnings and the end alone; console.log in the run's folder has everything."""
+    log_format: Literal["rich", "plain", "json"] = setting("rich", resume=True)
+    """rich draws the progress in place on a terminal and prints lines elsewhere; plain always
+    prints lines; json prints an object per line."""
     tensorboard: bool = setting(True, resume=True)
     """Write TensorBoard files."""
+    wandb: Literal["off", "auto", "offline"] = setting("off", resume=True)
+    """Send metrics to Weights & Biases: auto sends them where there is a login and a network, and
+    else keeps them in the run's folder, as offline does."""
     init_from: str = setting("", resume=True)
     """zoo:NAME, a policy file (.npz) or a run's folder: the policy that a new run starts from. The
     command line also takes its networks and a tenth of the learning rate; in code use

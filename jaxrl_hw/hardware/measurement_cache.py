@@ -35,6 +35,8 @@ class Measurement(NamedTuple):
     """Peak of the process while it compiled, bytes; None before the first run."""
     lowered: dict[int, str]
     """Hash of the lowered program by number of environments."""
+    compile_s: float | None = None
+    """Seconds that a session took to compile it, of the last one."""
 
 
 EMPTY = Measurement({}, {}, None, None, {})
@@ -50,7 +52,10 @@ def load(program: Mapping[str, Any]) -> Measurement:
             {int(n): value for n, value in record[name].items()}
             for name in ("points", "rates", "lowered")
         )
-        return Measurement(points, rates, record["resident"], record["compiling"], lowered)
+        held, compiling, compile_s = (
+            record.get(name) for name in ("resident", "compiling", "compile_s")
+        )
+        return Measurement(points, rates, held, compiling, lowered, compile_s)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return EMPTY
 
@@ -63,6 +68,7 @@ def store(
     resident: int | None = None,
     compiling: int | None = None,
     lowered: Mapping[int, str] | None = None,
+    compile_s: float | None = None,
 ) -> Measurement:
     """Add to what is known, and return all of it.
 
@@ -82,6 +88,7 @@ def store(
         known.resident if resident is None else resident,
         max(known.compiling or 0, compiling or 0) or None,  # lower with a warm compilation cache
         {**known.lowered, **lowered},
+        known.compile_s if compile_s is None else compile_s,
     )
     whole = {"format": _FORMAT, "program": _plain(program), **merged._asdict()}
     with contextlib.suppress(OSError):

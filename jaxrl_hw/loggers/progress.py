@@ -26,6 +26,9 @@ _FACTS = (
     ("env_steps_per_s", "{} steps/s", formats.count),
     ("iterations_per_min", "{} it/min", formats.figure),
     ("memory_bytes", "{}", formats.size),
+    ("gpu/utilization", "GPU {} %", formats.count),
+    ("gpu/temperature", "{} C", formats.count),
+    ("gpu/power", "{} W", formats.count),
 )
 
 

@@ -25,7 +25,8 @@ from jaxrl_hw.errors import UserError
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.loggers.jsonl import read_rows
 from jaxrl_hw.planning.disk_space import mirror_of
-from jaxrl_hw.types import Sizes
+from jaxrl_hw.planning.halving import Halving, applied, halvings_of, with_halvings
+from jaxrl_hw.planning.ladder import size_of
 
 SHRUNK_FROM = "shrunk_from"
 """In a line of sessions.jsonl: the sizes (`size_of`) that were tried before and did not fit."""
@@ -46,6 +47,7 @@ class Start(NamedTuple):
     iterations: int  # done; 0 for a new run
     source: Path  # the run's folder, or its copy in the mirror
     notes: tuple[str, ...] = ()  # what the user should know
+    halvings: tuple[Halving, ...] = ()  # of the learning rate, in the run so far
 
 
 def find_start(config: Config, folder: Path, device: str) -> Start:
@@ -77,13 +79,16 @@ def find_start(config: Config, folder: Path, device: str) -> Start:
         return Start(config, 0, folder)
     config = with_settled(config, config_from(saved, str(run.config_json)))
     config, notes = _as_it_fits(_with_own_envs(config, saved), saved, run, device)
-    notes += _check_settings(saved, config, run)
+    halvings = () if config.override_config else halvings_of(run)
+    config, more = with_halvings(config, halvings)
+    saved = applied(saved, halvings)
+    notes += more + _check_settings(saved, config, run)
     _check_goal(config, run, done)
     # the source of a warm start is history: it need not exist any more, nor be given again
     config = replace(config, init_from=str(saved.get("init_from", "")))
     if text := migrations.since_trained(run.read_config() or {}, task_name(config)):
         notes += (f"{run.path}: {text}",)
-    return Start(config, done, run.path, notes + _machine_notes(saved, config))
+    return Start(config, done, run.path, notes + _machine_notes(saved, config), halvings)
 
 
 def move_aside(run: RunDir, console: Console) -> None:
@@ -203,21 +208,6 @@ def _text(changed: list[_Change]) -> str:
     return "; ".join(parts) + more
 
 
-def size_of(config: Config) -> dict[str, int]:
-    """What shrinks where memory runs out; the number of environments must be settled."""
-    entry = algorithm_entry(config.algo)
-    # neither networks nor observations decide the minibatches
-    needs = entry.needs(getattr(config, entry.name), config.net, Sizes(0, 0, 0, False))
-    number = int(config.num_envs)
-    size = {
-        "num_envs": number,
-        "minibatch_size": min(needs.minibatch_size, number * max(1, needs.unroll)),
-    }
-    if needs.replay is not None:
-        size = {**size, "minibatch_size": needs.minibatch_size, "replay": needs.replay.capacity}
-    return size
-
-
 def _as_it_fits(
     config: Config, saved: Mapping[str, Any], run: RunDir, device: str
 ) -> tuple[Config, tuple[str, ...]]:
@@ -232,7 +222,8 @@ def _as_it_fits(
     """
     sessions = [s for s in run.read_sessions() if s.get("hardware") == device]
     tried = [size for s in sessions for size in s.get(SHRUNK_FROM, ())]
-    if config.override_config or not tried or size_of(config) not in tried:
+    size = size_of(config).items()
+    if config.override_config or not any(too_large.items() <= size for too_large in tried):
         return config, ()
     fitted = size_of(validation.from_dict(dict(saved), config, str(run.config_json)))
     entry, last = algorithm_entry(config.algo), config_from(saved, str(run.config_json))
@@ -250,5 +241,7 @@ def _as_it_fits(
 
 def _size_text(size: Mapping[str, int]) -> str:
     samples = size["minibatch_size"]
-    text = f"{size['num_envs']:,} environments with minibatches of {samples:,} samples"
-    return f"{text} from a replay of {size['replay']:,}" if "replay" in size else text
+    text = f"{size['num_envs']:,} environments with "
+    if "replay" in size:
+        return f"{text}minibatches of {samples:,} samples from a replay of {size['replay']:,}"
+    return f"{text}{size['unroll']} steps in minibatches of {samples:,} samples"

@@ -95,6 +95,8 @@ class Footprint(NamedTuple):
     """Peak of the process while it compiles, bytes; 0 where it does not count (an accelerator)."""
     rates: dict[int, float]
     """Control steps per second that were measured here, by number of environments."""
+    compile_s: float | None = None
+    """Seconds that the last session took to compile; None before the first."""
 
     @property
     def total(self) -> MemoryNeed:
@@ -140,7 +142,7 @@ def footprint(config: Config, hardware: Hardware) -> Footprint:
         reserved += algorithm_needs(config).replay_bytes if config.save_replay == "yes" else 0
         compiling = known.compiling or compiling
     parts = {name: MemoryNeed(reserved, 0), **parts}
-    return Footprint(parts, source, covers_all_sizes, compiling, known.rates)
+    return Footprint(parts, source, covers_all_sizes, compiling, known.rates, known.compile_s)
 
 
 def _lines(

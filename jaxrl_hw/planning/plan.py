@@ -20,6 +20,9 @@ from jaxrl_hw.loggers import formats
 from jaxrl_hw.planning.continuation import RESUME_WORDS
 from jaxrl_hw.planning.devices import device_count, is_sharded, shards_of
 from jaxrl_hw.planning.disk_space import Storage, mirror_of
+from jaxrl_hw.planning.duration import Duration, duration
+from jaxrl_hw.planning.halving import Halving
+from jaxrl_hw.planning.ladder import ladder_text, rungs
 from jaxrl_hw.planning.memory_model import FIRST_ITERATIONS, Footprint
 from jaxrl_hw.planning.replay import learner_text, replay_of, replay_text
 from jaxrl_hw.types import Needs
@@ -45,6 +48,8 @@ class Plan:
     storage: Storage
     source: Path
     """Where the run that is continued is: its folder, or the mirror that it is copied back from."""
+    halvings: tuple[Halving, ...] = ()
+    """Of the learning rate, in the run so far."""
 
     def rows(self) -> list[tuple[str, str]]:
         """The plan as names and values, for people."""
@@ -66,7 +71,9 @@ class Plan:
             ("networks", self._networks()),
             *self._replay(),
             ("memory", self._memory()),
+            ("out of memory", ladder_text(c)),
             ("speed", self._speed()),
+            ("duration", str(self.duration or "unknown, as its speed is")),
             ("XLA", ", ".join(xla)),
             ("run folder", str(self.folder)),
             ("checkpoints", self._checkpoints()),
@@ -108,6 +115,13 @@ class Plan:
     def mirror(self) -> RunDir | None:
         """The run's folder in the mirror, None without a mirror."""
         return mirror_of(self.config.mirror, self.folder)
+
+    @property
+    def duration(self) -> Duration | None:
+        """Of what is left of the run; None where its speed is not known."""
+        rate = self.footprint.rates.get(int(self.config.num_envs))
+        done, compile_s = self.iterations_done, self.footprint.compile_s
+        return duration(self.config, self.source, done, rate, compile_s)
 
     def _physics(self) -> str:
         c, h, robot = self.config, self.hardware, robot_spec(self.config)
@@ -211,7 +225,10 @@ class Plan:
             "predicted_from": self.footprint.source,
             "predicted_compile_bytes": self.footprint.compiling or None,
             "expected_env_steps_per_s": self.footprint.rates.get(int(self.config.num_envs)),
+            "expected_seconds": None if (left := self.duration) is None else left.total_s,
+            "expected_sessions": None if left is None else left.sessions,
             "candidates": [candidate._asdict() for candidate in self.sizing.candidates],
+            "after_out_of_memory": list(rungs(self.config)) if self.config.on_oom != "fail" else [],
             "xla": [setting._asdict() for setting in self.xla],
             "warnings": list(self.warnings),
         }

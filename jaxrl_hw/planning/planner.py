@@ -54,8 +54,8 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
     notes = [*hardware.notes, *notes, *_platform_notes(config, hardware)]
     folder = run_folder(config)
     auto = config.num_envs == "auto"
-    config, done, source, more = find_start(config, folder, hardware.name)
-    notes += more
+    start = find_start(config, folder, hardware.name)
+    config, notes = start.config, [*notes, *start.notes]
     asked = config
     config, memory, chosen, more = _sized(config, hardware, may_choose=auto)
     config, memory, chosen = _filled(asked, config, hardware, memory, chosen)
@@ -83,10 +83,11 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
         memory=memory.items(chosen.num_envs),
         footprint=memory,
         xla=tuple(applied),
-        iterations_done=done,
+        iterations_done=start.iterations,
         warnings=tuple(notes),
         storage=disk,
-        source=source,
+        source=start.source,
+        halvings=start.halvings,
     )
 
 

@@ -119,11 +119,17 @@ def _wanted(plan: Plan, may_resize: bool) -> int:
 
 
 def remember_session(
-    built: Built, memory: MemoryWatch, rates: list[float], fresh_process: bool
+    built: Built,
+    memory: MemoryWatch,
+    rates: list[float],
+    *,
+    compile_s: float,
+    fresh_process: bool,
 ) -> None:
     """Add a session's speed and memory to the measurement cache, for later plans.
 
     rates: control steps per second of its iterations.
+    compile_s: seconds that it took to compile.
     fresh_process: whether the process's memory is the session's alone.
     """
     if len(rates) < _ENOUGH_ITERATIONS:
@@ -139,4 +145,5 @@ def remember_session(
         rates={number: settled[len(settled) // 2]},
         resident=resident,
         compiling=memory.compiling if fresh_process else None,
+        compile_s=round(compile_s, 1),
     )

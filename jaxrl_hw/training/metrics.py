@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from typing import Any
 
@@ -12,7 +11,7 @@ from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.config.curriculum import stage_index
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import parse_early_stop
-from jaxrl_hw.errors import RunError, UserError
+from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware.memory import MemoryWatch
 from jaxrl_hw.loggers.jsonl import read_rows
 from jaxrl_hw.training.stopping import EarlyStop
@@ -89,13 +88,3 @@ def past_early_stop(config: Config, folder: RunDir, done: int) -> EarlyStop | No
             stage, env_steps = stage_index(curriculum, env_steps), row.get("env_steps", 0)
             early_stop.feed(row.get("episode_return"), env_steps, stage)
     return early_stop
-
-
-def refuse_nonfinite(row: Row, algo: str) -> None:
-    """Stop before a ruined learner is saved over a good one. Raises RunError."""
-    losses = [name for name in row if name.startswith("loss/")]
-    if ruined := [name for name in losses if not math.isfinite(row[name])]:
-        raise RunError(
-            f"{' and '.join(ruined)} not finite at iteration {row['iteration']}; the last "
-            f"checkpoint is from before: try a lower --{algo}.learning-rate"
-        )

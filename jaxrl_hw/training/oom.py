@@ -8,15 +8,14 @@ from dataclasses import replace
 
 import jax
 
-from jaxrl_hw.algos.registry import algorithm_entry
 from jaxrl_hw.config.factory import algorithm_needs
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.loggers import formats
-from jaxrl_hw.planning.devices import dividing
+from jaxrl_hw.planning.ladder import halved_minibatches, next_rung, size_of
 from jaxrl_hw.planning.memory_model import footprint
 from jaxrl_hw.planning.plan import Plan
-from jaxrl_hw.planning.replay import least, replay_of, with_capacity
+from jaxrl_hw.planning.replay import replay_of
 from jaxrl_hw.types import TrainState
 
 _ALLOCATION = re.compile(r"allocat\w+ ([0-9.]+) ?(?:bytes|([KMGT])(i?)B)")
@@ -45,9 +44,9 @@ def smaller_plan(
     """The plan to continue with after an error, and a sentence for the user.
 
     Where the update failed to allocate about as much as its own temporaries take, the minibatches
-    are halved: the batch keeps its size. In every other case the environments are halved. An
-    algorithm with a replay halves that first, until it holds no more than it must, then its
-    batches, then the environments.
+    are halved: the batch keeps its size. In every other case the next rung of `planning.ladder`
+    follows: half of the environments, of the minibatches where there is but one, of the unroll. An
+    algorithm with a replay halves that first, then its batches, then the environments.
 
     Args:
       plan, state: of the step that failed; no state before the first step.
@@ -69,18 +68,15 @@ def smaller_plan(
     if config.on_oom == "fail":
         raise RunError(f"{what}; use --num-envs auto, or --on-oom shrink to continue with fewer")
     temporaries = (items or {}).get("temporaries", 0)
-    smaller = _halved_replay(config)
-    if smaller is None and replay_of(config) is not None:
-        smaller = _halved_minibatches(config)
-    if smaller is None and updating and requested and 2 * requested >= temporaries > 0:
-        smaller = _halved_minibatches(config)
-    smaller = smaller or _halved_envs(config)
+    smaller, has_replay = None, replay_of(config) is not None
+    if not has_replay and updating and requested and 2 * requested >= temporaries > 0:
+        smaller = halved_minibatches(config)
+    smaller = smaller or next_rung(config)
     if smaller is None:
-        raise RunError(f"{what}, which cannot be halved: use smaller networks or a shorter unroll")
-    config, size = smaller
-    if replay_of(config) is not None:
-        plan = replace(plan, footprint=footprint(config, plan.hardware))
-    return plan.resized(config), f"{what}: continuing with {size}"
+        raise RunError(f"{what}, which cannot be halved: use smaller networks")
+    if has_replay:
+        plan = replace(plan, footprint=footprint(smaller, plan.hardware))
+    return plan.resized(smaller), f"{what}: continuing with {_change(config, smaller)}"
 
 
 def is_whole(state: TrainState) -> bool:
@@ -98,31 +94,17 @@ def _is_deleted(tree: object) -> bool:
     return any(leaf.is_deleted() for leaf in jax.tree.leaves(tree))
 
 
-def _halved_replay(config: Config) -> tuple[Config, str] | None:
-    needs = replay_of(config)
-    if needs is None or needs.capacity // 2 < least(config, int(config.num_envs)):
-        return None
-    half = needs.capacity // 2
-    return with_capacity(config, half), f"a replay of {half:,} transitions (empty at first)"
-
-
-def _halved_minibatches(config: Config) -> tuple[Config, str] | None:
-    entry = algorithm_entry(config.algo)
-    settings = entry.smaller_minibatches(getattr(config, entry.name))
-    smaller = replace(config, **{entry.name: settings})
-    needs, after = algorithm_needs(config), algorithm_needs(smaller)
-    if needs.replay is not None:
-        size = f"batches of {after.minibatch_size:,} samples (the replay starts empty)"
-        return None if after.minibatch_size == needs.minibatch_size else (smaller, size)
-    samples = int(config.num_envs) * needs.unroll
-    now, then = (n.minibatches(samples) for n in (needs, after))
-    if then == now:
-        return None
-    return smaller, f"{then} minibatches of {samples // then:,} samples"
-
-
-def _halved_envs(config: Config) -> tuple[Config, str] | None:
-    half = dividing(config, int(config.num_envs) // 2)
-    if half >= int(config.num_envs):
-        return None
-    return replace(config, num_envs=half), f"{half:,} environments (reset)"
+def _change(before: Config, after: Config) -> str:
+    """What has become smaller, in words."""
+    then, now = size_of(before), size_of(after)
+    if now["num_envs"] < then["num_envs"]:
+        return f"{now['num_envs']:,} environments (reset)"
+    if now["unroll"] < then["unroll"]:
+        return f"{now['unroll']} steps per iteration"
+    if "replay" in now:
+        if now["replay"] < then["replay"]:
+            return f"a replay of {now['replay']:,} transitions (empty at first)"
+        return f"batches of {now['minibatch_size']:,} samples (the replay starts empty)"
+    samples = now["num_envs"] * now["unroll"]
+    count = algorithm_needs(after).minibatches(samples)
+    return f"{count} minibatches of {samples // count:,} samples"

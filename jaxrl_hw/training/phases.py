@@ -16,11 +16,12 @@ from jaxrl_hw.config.goal import goal_iteration
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.loggers.console import Console
-from jaxrl_hw.planning.continuation import size_of
+from jaxrl_hw.planning.ladder import size_of
 from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.training.build import Built
 from jaxrl_hw.training.evaluations import Evaluations
 from jaxrl_hw.training.init_from import open_source
+from jaxrl_hw.training.instability import UnstableError, calmer_plan
 from jaxrl_hw.training.layout import layout_of
 from jaxrl_hw.training.metrics import past_early_stop
 from jaxrl_hw.training.oom import is_whole, smaller_plan
@@ -70,6 +71,7 @@ class Phases:
         self._made: tuple[Config, Env, Algorithm] | None = None
         self._items: dict[str, int] | None = None  # bytes of the last build
         self._too_large: list[dict[str, int]] = []
+        self._may_resize = context.config.num_envs == "auto"
 
     def run(self) -> Run:
         """Do what is left of the run. Raises as `fit` does."""
@@ -110,14 +112,23 @@ class Phases:
                 too_large=self._too_large,
                 rescued_stage=stage,
             )
+            is_unstable = False
             try:
                 ended = session.run()
                 return session.state, ended
+            except UnstableError as error:
+                self._calm(error)
+                is_unstable = True
             except Exception as error:
                 if not self._shrink(error, session.state):
                     raise
-            state, stage = self._rescued(session.state), session.stage
-            del built, session  # their memory is needed for what follows
+            # what a session leaves behind is deleted: its memory is needed for what follows
+            if is_unstable:
+                del built, session, state
+                state, stage = self._newest(), None
+            else:
+                state, stage = self._rescued(session.state), session.stage
+                del built, session
 
     def _build(self, state: TrainState | None) -> tuple[Built, TrainState]:
         """Compile the train step; the state to begin with, on its environments."""
@@ -126,10 +137,9 @@ class Phases:
         source = None
         if state is None:  # before the compiler: it may be refused
             source = open_source(config, env, algorithm, context.console)
-        may_resize = context.config.num_envs == "auto" and not self._too_large
         with context.console.compiling("compiling train step"):
             built = context.build(
-                self._plan, env, algorithm, may_resize=may_resize, console=context.console
+                self._plan, env, algorithm, may_resize=self._may_resize, console=context.console
             )
             if state is None:
                 state = init_train_state(built.env, built.algorithm, config.seed, source)
@@ -180,18 +190,32 @@ class Phases:
         if smaller is None:
             return False
         self._too_large.append(size_of(self._plan.config))
+        self._may_resize = False
         self._plan, message = smaller
         self._context.console.warning(message)
         self._items = None
         return True
 
+    def _calm(self, error: UnstableError) -> None:
+        """Plan the rest of the run with half the learning rate. Raises RunError where that does not
+        help."""
+        self._plan, message = calmer_plan(self._plan, error)
+        self._context.console.warning(message)
+        self._items = None
+        self._may_resize = False
+
     def _rescued(self, state: TrainState) -> TrainState | None:
         """The learner of a failed step's argument, else the newest checkpoint."""
         if is_whole(state):
             return state._replace(env_state=None, replay=())
+        self._context.console.warning("the learner is lost too")
+        return self._newest()
+
+    def _newest(self) -> TrainState | None:
+        """The state of the newest checkpoint; None without one."""
         self._context.checkpoints.wait()
         saved = self._context.folder.newest_checkpoint()
-        self._context.console.warning(f"the learner is lost too: back to iteration {saved:,}")
+        self._context.console.message(f"back to iteration {saved:,}")
         self._plan = replace(self._plan, iterations_done=saved)
         return self._restore()
 

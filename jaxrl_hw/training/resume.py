@@ -9,12 +9,14 @@ from typing import Any
 import jax
 
 from jaxrl_hw.checkpointing.checkpoint import Checkpoints
+from jaxrl_hw.checkpointing.description import read_meta
 from jaxrl_hw.checkpointing.mirror import copied_back, replace_damaged
 from jaxrl_hw.checkpointing.restore import AllDamagedError, restore_from
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.planning.continuation import RESUME_WORDS
+from jaxrl_hw.planning.halving import missing
 from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.training.run import saved_form
 from jaxrl_hw.training.train_step import state_form, with_fresh_envs
@@ -52,6 +54,9 @@ def restore_state(
     if found is None:
         return None
     state: TrainState = found[0]
+    if plan.iterations_done and plan.halvings:
+        settings = read_meta(checkpoints.store.folder(found[1])).get("config", {})
+        state = slowed(state, algorithm, missing(settings, plan.halvings))
     saved = jax.tree.leaves(state.env_state.envs)[0].shape[0]
     if saved != env.num_envs:
         console.message(
@@ -76,6 +81,13 @@ def _with_replay(state: TrainState, env: Env, algorithm: Algorithm, console: Con
     why = "is of another size" if jax.tree.leaves(state.replay) else "was not saved"
     console.message(f"the replay {why}, so it starts empty: the run does not continue exactly")
     return state._replace(replay=algorithm.replay(env.num_envs))
+
+
+def slowed(state: TrainState, algorithm: Algorithm, times: int) -> TrainState:
+    """A state whose learning rate is halved so many times."""
+    for _ in range(times):
+        state = state._replace(**algorithm.slowed(state.learner)._asdict())
+    return state
 
 
 def _form(tree: Any) -> tuple[Any, ...]:

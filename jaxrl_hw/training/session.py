@@ -9,29 +9,34 @@ from typing import Any
 
 from jaxrl_hw.checkpointing.checkpoint import Checkpoints
 from jaxrl_hw.checkpointing.mirror import Mirror
-from jaxrl_hw.checkpointing.run_dir import RunDir
+from jaxrl_hw.checkpointing.run_dir import RunDir, name_of
 from jaxrl_hw.config import validation
 from jaxrl_hw.config.curriculum import stage_index
 from jaxrl_hw.config.goal import goal_iteration
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import RunError
+from jaxrl_hw.hardware.gpu_load import GpuWatch
 from jaxrl_hw.hardware.memory import MemoryWatch
 from jaxrl_hw.loggers import formats
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.loggers.jsonl import MetricsLog
 from jaxrl_hw.loggers.tensorboard import TensorBoardLog
+from jaxrl_hw.loggers.wandb_log import WandbLog
 from jaxrl_hw.planning.continuation import SHRUNK_FROM
 from jaxrl_hw.planning.disk_space import is_saved
+from jaxrl_hw.planning.halving import HALVED
 from jaxrl_hw.training.build import Build, Built, remember_session
-from jaxrl_hw.training.metrics import Meter, Row, past_early_stop, refuse_nonfinite
+from jaxrl_hw.training.instability import Skips, UnstableError
+from jaxrl_hw.training.metrics import Meter, Row, past_early_stop
 from jaxrl_hw.training.oom import is_out_of_memory
 from jaxrl_hw.training.profiling import Profiler
 from jaxrl_hw.training.stopping import CALLBACK, EARLY_STOP, GOAL, Callback, StopRequest
 from jaxrl_hw.training.train_step import total_steps
 from jaxrl_hw.types import TrainState
 
-FAILED, OUT_OF_MEMORY = "failed", "out of memory"
-"""`ended` of a session that raised. After OUT_OF_MEMORY a smaller session follows."""
+FAILED, OUT_OF_MEMORY, UNSTABLE = "failed", "out of memory", "unstable"
+"""`ended` of a session that raised. After OUT_OF_MEMORY a smaller session follows, after UNSTABLE
+one with half the learning rate."""
 
 _CROWDED = 0.95
 """Share of the memory that the run may use, above which the user is warned."""
@@ -52,6 +57,8 @@ class TrainContext:
     mirror: Mirror | None
     memory: MemoryWatch
     log: MetricsLog
+    wandb: WandbLog
+    gpu: GpuWatch
     fresh_process: bool
     """Whether jax was not loaded before the run: the process's memory is the run's alone."""
 
@@ -85,6 +92,7 @@ class Session:
         self._first = self._iteration = int(state.iteration)
         self._goal = goal_iteration(self._plan.config, self._first, total_steps(state.env_steps))
         self._early_stop = past_early_stop(self._plan.config, context.folder, self._first)
+        self._skips = Skips(self._plan.config, context.folder, self._first, context.console.warning)
         self._meter = Meter(context.memory, built.env.num_envs * built.algorithm.unroll)
         self._rates: list[float] = []
         self._is_crowded = False
@@ -111,13 +119,15 @@ class Session:
         }
         if self._too_large:
             record[SHRUNK_FROM] = self._too_large
+        if self._plan.halvings:
+            record[HALVED] = list(self._plan.halvings)
         self._context.folder.open_session(record)
         try:
             self._open()
             ended = self._iterate()
         except BaseException as error:
             with contextlib.suppress(RunError):  # the first failure is the one to report
-                self._close(OUT_OF_MEMORY if is_out_of_memory(error) else FAILED)
+                self._close(_ended_by(error))
             raise
         self._close(ended)
         return ended
@@ -131,6 +141,8 @@ class Session:
         context.checkpoints.config = settings
         folder.write_config(settings)
         folder.write_plan(self._plan.to_dict())
+        context.wandb.start(folder.path, folder.read_id(), name_of(folder.path), settings)
+        context.gpu.start()
         if context.mirror is not None:
             context.mirror.request()
         if self._rescued and self._first:
@@ -139,12 +151,12 @@ class Session:
     def _iterate(self) -> str:
         context, config, lock = self._context, self._plan.config, self._context.folder.lock
         ended, row, env_steps = GOAL, Row(), total_steps(self.state.env_steps)
+        is_owed = False  # a checkpoint
         while self._iteration < self._goal:
             self._meter.begin_iteration()
             with self._profiler.iteration() as traced:
                 state, metrics = self._built.step(self.state)
-                row = self._meter.row(state, metrics)
-            refuse_nonfinite(row, config.algo)
+                row = self._meter.row(state, metrics) | context.gpu.figures()
             self.stage = stage_index(config.curriculum, env_steps)
             self.state, self._iteration, env_steps = state, row["iteration"], row["env_steps"]
             if lock.lost:
@@ -152,11 +164,14 @@ class Session:
             if self._built.evaluations is not None:
                 row |= self._built.evaluations.row(state, self._iteration, env_steps)
             self._report(row, traced)
+            was_skipped = self._skips.feed(row)
             stopped = context.callback is not None and context.callback(row) is True
             if self._iteration == self._goal:
                 break
-            if is_saved(config, self._iteration):
+            is_owed = is_owed or is_saved(config, self._iteration)
+            if is_owed and not was_skipped:  # the run goes back to one of before the trouble
                 lock.check()
+                is_owed = False
                 self._save(self._iteration, state, row)
             if reason := self._stop_reason(stopped, row):
                 ended = reason
@@ -170,6 +185,7 @@ class Session:
         if not traced:
             self._rates.append(row["env_steps_per_s"])
         context.log.append(row)
+        context.wandb.append(row)
         self._board.append(self._iteration, row)
         shown = {**row, "goal": self._goal}
         if "tracking/velocity_error" in row:
@@ -221,7 +237,13 @@ class Session:
         if folder.lock.lost:  # the folder is another process's now
             return
         fresh_process = context.fresh_process and not self._too_large
-        remember_session(self._built, context.memory, self._rates, fresh_process)
+        remember_session(
+            self._built,
+            context.memory,
+            self._rates,
+            compile_s=self._compile_s,
+            fresh_process=fresh_process,
+        )
         measured, compile_s = context.memory.read(), round(self._compile_s, 3)
         measured_bytes = {
             "peak": measured.peak,
@@ -242,3 +264,10 @@ class Session:
                     "ended": ended,
                 }
             )
+
+
+def _ended_by(error: BaseException) -> str:
+    """`ended` of a session that raised."""
+    if isinstance(error, UnstableError):
+        return UNSTABLE
+    return OUT_OF_MEMORY if is_out_of_memory(error) else FAILED

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from jaxrl_hw.envs.vector import Env, make_key
+from jaxrl_hw.training.finite_updates import guarded
 from jaxrl_hw.training.layout import Layout
 from jaxrl_hw.training.rollout import collect, init_rollout
 from jaxrl_hw.training.warm_start import Source, warm_start
@@ -189,10 +190,12 @@ def _halves(env: Env, algorithm: Algorithm, layout: Layout | None) -> tuple[Any,
         envs, batch, seen = collect(env, algorithm, learner, envs, key, params, shards)
         return envs, batch._replace(env_steps=env_steps), seen
 
+    update = guarded(algorithm.update)
+
     def updating(
         learner: Learner, replay: Any, batch: Batch, key: Array, shards: Shards = WHOLE
     ) -> Any:
-        return algorithm.update(learner._replace(replay=replay), batch, key, shards)
+        return update(learner._replace(replay=replay), batch, key, shards)
 
     if layout is not None:
         return layout.jit(collecting, updating)

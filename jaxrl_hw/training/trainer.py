@@ -14,9 +14,11 @@ from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import parse_duration
 from jaxrl_hw.hardware import xla
 from jaxrl_hw.hardware.detect import refine
+from jaxrl_hw.hardware.gpu_load import GpuWatch, Read, read_load
 from jaxrl_hw.hardware.memory import MemoryWatch, map_large
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.loggers.jsonl import MetricsLog
+from jaxrl_hw.loggers.wandb_log import WandbLog, check_installed
 from jaxrl_hw.planning.continuation import move_aside
 from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.planning.planner import make_plan
@@ -34,6 +36,7 @@ def fit(
     console: Console | None = None,
     *,
     build: Build | None = None,
+    read_gpu: Read | None = None,
 ) -> Run:
     """Train until the goal, a stop request or the time limit; continue the run in the run folder.
 
@@ -43,6 +46,7 @@ def fit(
         saved.
       console: where messages go; stdout by default.
       build: compiles the train step; `training.build.build` by default.
+      read_gpu: gives the load of the GPU; by default NVML does where the run is on one.
 
     Returns:
       The run; `ended` says why it stopped.
@@ -54,8 +58,10 @@ def fit(
         run fits in memory.
     """
     fresh_process = "jax" not in sys.modules
+    check_installed(config.wandb)
     with contextlib.ExitStack() as stack:
-        console = stack.enter_context(console or Console())
+        console = console or Console(form=config.log_format, quiet=config.quiet)
+        stack.enter_context(console)
         plan, folder = stack.enter_context(_claim(config, console))
         limit = parse_duration(plan.config.time_limit) if plan.config.time_limit else None
         stop = stack.enter_context(StopRequest(limit))
@@ -76,9 +82,27 @@ def fit(
             mirror=mirror,
             memory=MemoryWatch(plan.hardware.platform),
             log=MetricsLog(folder.metrics_jsonl, console.warning),
+            wandb=_open_wandb(plan, console, stack),
+            gpu=_open_gpu(plan, read_gpu, console, stack),
             fresh_process=fresh_process,
         )
         return Phases(context, plan).run()
+
+
+def _open_wandb(plan: Plan, console: Console, stack: contextlib.ExitStack) -> WandbLog:
+    wandb = WandbLog(plan.config.wandb, console.message, console.warning)
+    stack.callback(wandb.close)
+    return wandb
+
+
+def _open_gpu(
+    plan: Plan, read: Read | None, console: Console, stack: contextlib.ExitStack
+) -> GpuWatch:
+    if read is None and plan.hardware.platform == "gpu":
+        read = read_load
+    gpu = GpuWatch(read, console.warning)
+    stack.callback(gpu.close)
+    return gpu
 
 
 @contextlib.contextmanager
@@ -103,6 +127,7 @@ def _claim(config: Config, console: Console) -> Iterator[tuple[Plan, RunDir]]:
         CheckpointStore(folder.checkpoints).recover()
         if plan.source == plan.folder and folder.newest_checkpoint() != plan.iterations_done:
             plan = make_plan(config)  # another process has trained here since the plan was made
+        console.keep(folder.console_log)
         console.plan(plan.rows(), plan.warnings)
         if plan.source != plan.folder:
             mirror = RunDir(plan.source)

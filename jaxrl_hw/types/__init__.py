@@ -32,7 +32,6 @@ DEVICES = "env"  # the axis of `jax.shard_map` over which environments lie on se
 Metrics = dict[str, Any]
 """Scalars of one iteration by name; the same names in every iteration of a run."""
 
-
 Motion = Callable[["Array"], tuple["Array", "Array"]]
 """key -> (normalized policy observation [O], action [A]): a sample of a motion that a policy may be
 fitted to before it learns (behaviour cloning)."""
@@ -195,8 +194,7 @@ class Algorithm(NamedTuple):
     critic_warmup: int = 0
     """Env steps at the start in which only the critic learns."""
     clone: Callable[[Learner, Motion, Array], Learner] | None = None
-    """(fresh learner, motion, the key that init got) -> the learner with its policy fitted to the
-    motion; None where it starts from nothing."""
+    """(fresh learner, motion, init's key) -> it, with its policy fitted to the motion; or None."""
     start: Callable[[int], Any] = lambda count: ()
     """Number of environments -> what the policy remembers at an episode's start: zeros, leaves
     [N, ...], or () where it has no memory."""
@@ -204,6 +202,9 @@ class Algorithm(NamedTuple):
     """Number of environments -> an empty replay; () for an algorithm without one."""
     parts: Callable[[Learner], PolicyParts] | None = None
     """What policy files are made of; None where there can be none."""
+
+    slowed: Callable[[Learner], Learner] = lambda learner: learner
+    """With half of the rate that it has come to; itself where the rate is a setting alone."""
 
     @property
     def unroll(self) -> int:
@@ -271,8 +272,7 @@ def setting(
       at_least, above, at_most: bounds of a number, or of every number of a tuple.
       resume: whether the setting may change when a run is continued.
       stage: whether a stage of the curriculum may change it.
-      driven: its value where a policy is only driven under commands (evaluation, films) and nothing
-        is to disturb the robot; None for the run's own.
+      driven: its value where a policy is only driven (evaluation, films); None for the run's own.
     """
     about = {"unit": unit, "at_least": at_least, "above": above, "at_most": at_most}
     metadata = {**about, "resume": resume, "stage": stage, "driven": driven}

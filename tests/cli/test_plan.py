@@ -98,6 +98,34 @@ def test_a_device_that_is_not_here_gets_an_estimate(capsys: pytest.CaptureFixtur
     assert warnings == {"t4": 1, "a100-80": 0}
 
 
+def test_cards_are_compared_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    wide = ["--robot", "g1", "--net.policy", "8192", "4096", "--max-envs", "10000000"]
+    cards = ["t4", "a100-40", "h200"]
+    plans = planned(capsys, *wide, "--gpu", ",".join(cards))
+    assert list(plans) == cards
+    sizes = [plans[card]["num_envs"] for card in cards]
+    assert sizes == sorted(set(sizes))
+    assert {plan["expected_seconds"] for plan in plans.values()} == {None}, "nothing has run there"
+    assert main([*wide, "--gpu", "T4, a100_40, h200"]) == 0
+    out = capsys.readouterr().out
+    assert all(len(line) <= 80 for line in out.splitlines())
+    for card, size in zip(cards, sizes, strict=True):
+        (line,) = (line for line in out.splitlines() if line.lstrip().startswith(f"{card} "))
+        assert f"{size:,}" in line
+        assert "unknown" in line
+
+
+def test_a_card_that_is_too_small_is_told_beside_the_others(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    large = ["--robot", "g1", "--num-envs", "300000"]
+    plans = planned(capsys, *large, "--gpu", "rtx4060-laptop,h200")
+    assert "300" in plans["rtx4060-laptop"]["problem"]
+    assert plans["h200"]["num_envs"] == 300_000
+    assert main([*large, "--gpu", "rtx4060-laptop,t4"]) == 2, "it fits none of them"
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 def test_a_small_card_holds_fewer(capsys: pytest.CaptureFixture[str]) -> None:
     wide = ["--robot", "g1", "--net.policy", "8192", "4096", "--max-envs", "10000000"]
     sizes = [
@@ -138,6 +166,7 @@ def test_a_probe_measures_the_speed_of_each_size_and_train_finds_it(
     out, err = capsys.readouterr()
     speeds = {c["num_envs"]: c["steps_per_s"] for c in json.loads(out)["candidates"]}
     assert {n for n, speed in speeds.items() if speed} == {64, 128}
+    assert json.loads(out)["expected_seconds"] > 0.0
     assert "64 environments" in err
     assert planned(capsys, *flags)["candidates"] == json.loads(out)["candidates"]
     assert not (tmp_path / "runs").exists(), "a probe leaves no run"
@@ -149,6 +178,8 @@ def test_a_probe_measures_the_speed_of_each_size_and_train_finds_it(
         (["--gpu", "t44"], "t44"),
         (["--gpu", "t4", "--physics", "native"], "--physics native"),
         (["--gpu", "t4", "--probe"], "--gpu t4"),
+        (["--gpu", "t4,l4", "--probe"], "--gpu t4,l4"),
+        (["--gpu", "t4,l44"], "l44"),
         (["--gpu"], "--gpu"),
         (["--compile"], "--gpu NAME"),
         (["--gpu", "v100", "--compile"], "t4"),

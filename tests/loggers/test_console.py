@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pty
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -127,10 +129,12 @@ def test_on_a_terminal_no_line_is_too_wide(width):
     stream = io.StringIO()
     with Console(stream, redraw=True, width=width) as console:
         row = {"iteration": 123456, "goal": 1000000, "episode_return": 12.34, "memory_bytes": 1e9}
+        row |= {"gpu/utilization": 87.0, "gpu/temperature": 63.0, "gpu/power": 301.4}
         console.progress({**row, "env_steps_per_s": 1e6, "iterations_per_min": 99.0})
     lines = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", stream.getvalue()).replace("\r", "\n").split("\n")
     assert max(map(len, lines)) <= width
     assert any("iteration 123,456/1,000,000" in line for line in lines)
+    assert all(any(fact in line for line in lines) for fact in ("GPU 87 %", "63 C", "301 W"))
     assert "\x1b[?25h" in stream.getvalue()  # the cursor is shown again
 
 
@@ -170,3 +174,66 @@ def test_characters_the_stream_cannot_show_do_not_fail():
     stream = io.TextIOWrapper(raw, encoding="ascii", write_through=True)
     Console(stream).message("größe →")
     assert raw.getvalue() == b"gr??e ?\n"
+
+
+def show_all(console: Console) -> None:
+    with console:
+        console.plan([("cores", "2")], ["little memory"])
+        with console.compiling("compiling"):
+            console.message("inside")
+        for iteration in (1, 2, 3, 4, 5):
+            console.progress({"iteration": iteration, "goal": 5, "kl": float("nan")})
+        console.finish("the end")
+
+
+def test_json_is_an_object_per_line() -> None:
+    stream = io.StringIO()
+    show_all(Console(stream, form="json"))
+    found = [json.loads(line) for line in stream.getvalue().splitlines()]
+    events = [line["event"] for line in found]
+    assert events[:5] == ["plan", "warning", "begin", "message", "end"]
+    assert events[5:] == ["progress"] * 4 + ["finish"]
+    assert found[0]["rows"] == {"cores": "2"}
+    shown = [line for line in found if line["event"] == "progress"]
+    assert [line["iteration"] for line in shown] == [1, 2, 3, 5], "as in a pipe, and the last"
+    assert shown[0]["kl"] is None
+
+
+def test_plain_draws_over_nothing_even_on_a_terminal() -> None:
+    stream, piped = io.StringIO(), io.StringIO()
+    show_all(Console(stream, form="plain", redraw=True, clock=Clock()))
+    show_all(Console(piped, clock=Clock()))
+    assert "\x1b" not in stream.getvalue()
+    assert stream.getvalue() == piped.getvalue()
+
+
+@pytest.mark.parametrize("form", ["rich", "plain", "json"])
+def test_quiet_shows_warnings_and_the_end(form: str) -> None:
+    stream = io.StringIO()
+    show_all(Console(stream, form=form, quiet=True))
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 2
+    assert "little memory" in lines[0]
+    assert "the end" in lines[1]
+
+
+@pytest.mark.parametrize("options", [{"quiet": True}, {"form": "json"}, {"redraw": True}])
+def test_the_log_has_everything_as_lines_and_is_appended_to(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
+    path, piped = tmp_path / "console.log", io.StringIO()
+    show_all(Console(piped, width=100, clock=Clock()))
+    for _ in range(2):
+        console = Console(io.StringIO(), clock=Clock(), **options)
+        console.message("before there is a folder")
+        console.keep(path)
+        show_all(console)
+    assert path.read_text() == 2 * ("before there is a folder\n" + piped.getvalue())
+
+
+def test_a_log_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    console = Console(stream)
+    console.keep(tmp_path / "no" / "folder" / "console.log")
+    show_all(console)
+    assert "the end" in stream.getvalue()

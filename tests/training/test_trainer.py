@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from jaxrl_hw import Run, RunError, UserError, fit
+from jaxrl_hw.hardware.gpu_load import Load
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.training.build import Built, build_step
 from jaxrl_hw.training.session import TrainContext
@@ -80,19 +82,27 @@ def test_a_first_step_that_fails_is_recorded_and_the_run_can_be_continued(copied
     assert continued(copied).iteration == 4
 
 
-def test_a_ruined_loss_stops_the_run_before_it_is_saved(copied: Run) -> None:
-    def build(*args: Any, **kwargs: Any) -> Built:
-        built = build_step(*args, **kwargs)
+def test_the_load_of_the_card_is_in_the_rows_and_the_output_in_the_folder(copied: Run) -> None:
+    asked = threading.Event()
 
-        def step(state: Any) -> Any:
-            after, metrics = built.step(state)
-            return after, {**metrics, "loss/value": metrics["loss/value"] * float("nan")}
+    def read() -> Load:
+        asked.set()
+        return Load(42.0, 55.0, 70.0)
 
-        return built._replace(step=step)
+    def wait(row: dict[str, Any]) -> None:
+        asked.wait(60.0)
 
-    with pytest.raises(RunError, match="loss/value"):
-        continued(copied, build=build)
-    assert [path.name for path in (copied.folder / "checkpoints").iterdir()] == ["2"]
+    config = replace(copied.config, run_dir=str(copied.folder), iterations=30, quiet=True)
+    shown = io.StringIO()
+    run = fit(config, wait, Console(shown, quiet=True), read_gpu=read)
+    assert run.metrics["gpu/utilization"][-1] == 42.0
+    assert run.metrics["gpu/power"][:2] == [None, None], "of the session before"
+    log = (copied.folder / "console.log").read_text()
+    assert "iteration 30/30" in log
+    assert "GPU 42 %" in log
+    assert "iteration 30/30" not in shown.getvalue()
+    assert log.endswith(shown.getvalue().splitlines()[-1] + "\n")
+    assert log.count("done:") == 2, "a session is added to those before"
 
 
 def test_the_context_is_frozen() -> None:

@@ -18,7 +18,7 @@ _SIZE = (160, 96)
 _LOGGERS = (
     ("TensorBoard files", "tensorboardX.event_file_writer", "runs write only metrics.jsonl"),
     ("TensorBoard", "tensorboard", "optional; pip install tensorboard shows a run's curves"),
-    ("W&B", "wandb", "optional; nothing here needs it"),
+    ("W&B", "wandb", "optional; --wandb sends a run's curves"),
 )
 """Row, module to import, and what its absence means."""
 
