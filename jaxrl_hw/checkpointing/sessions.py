@@ -92,12 +92,15 @@ def _session(record: Mapping[str, Any]) -> Session:
         return record[name] if type(record.get(name)) is int else None
 
     def number(name: str) -> float | None:
-        value = record.get(name)
-        return float(value) if type(value) in (int, float) else None
+        return float(record[name]) if type(record.get(name)) in (int, float) else None
 
     texts = ("started", "hardware", "platform", "physics", "ended")
     return Session(
         **{name: str(record.get(name, "")) for name in texts},
-        **{name: count(name) for name in ("num_envs", "first_iteration", "last_iteration")},
-        **{name: number(name) for name in ("seconds", "compile_s", "save_blocked_s")},
+        num_envs=count("num_envs"),
+        first_iteration=count("first_iteration"),
+        last_iteration=count("last_iteration"),
+        seconds=number("seconds"),
+        compile_s=number("compile_s"),
+        save_blocked_s=number("save_blocked_s"),
     )

@@ -60,7 +60,7 @@ def _film(args: Namespace, choose_backend: Callable[[], str]) -> int:
     _make_folder(path.parent)
     _check_commands(run, args.command)
     size = (args.width, args.height)
-    show = _frame_progress()
+    show = frame_progress()
     take = drive_take(run, args.seconds, args.command, args.seed)
     film = film_take(run, take, path, size, backend, show)
     print_note(run.name, run.note)
@@ -167,7 +167,7 @@ def _check_commands(run: TrainedPolicy, commands: Sequence[tuple[float, float, f
                 break
 
 
-def _frame_progress() -> Callable[[int, int], None]:
+def frame_progress() -> Callable[[int, int], None]:
     """A function that prints a line every 10 s while frames are drawn."""
     began = printed = time.monotonic()
 

@@ -11,12 +11,13 @@ import numpy as np
 from jaxrl_hw.evaluation.film import Take
 
 SHAPES = {
-    mujoco.mjtGeom.mjGEOM_SPHERE: "sphere",
-    mujoco.mjtGeom.mjGEOM_CAPSULE: "capsule",
-    mujoco.mjtGeom.mjGEOM_ELLIPSOID: "ellipsoid",
-    mujoco.mjtGeom.mjGEOM_CYLINDER: "cylinder",
-    mujoco.mjtGeom.mjGEOM_BOX: "box",
+    int(mujoco.mjtGeom.mjGEOM_SPHERE): "sphere",
+    int(mujoco.mjtGeom.mjGEOM_CAPSULE): "capsule",
+    int(mujoco.mjtGeom.mjGEOM_ELLIPSOID): "ellipsoid",
+    int(mujoco.mjtGeom.mjGEOM_CYLINDER): "cylinder",
+    int(mujoco.mjtGeom.mjGEOM_BOX): "box",
 }
+_MESH = int(mujoco.mjtGeom.mjGEOM_MESH)
 _HIDDEN_GROUP = 3
 """Geoms of this group and higher ones are not for the eye, as in MuJoCo's own viewers."""
 _UNSET = np.array([0.5, 0.5, 0.5, 1.0])
@@ -60,7 +61,7 @@ def replay_of(model: mujoco.MjModel, take: Take) -> dict[str, Any]:
 
 
 def _is_drawn(model: mujoco.MjModel, geom: int) -> bool:
-    known = model.geom_type[geom] in (*SHAPES, mujoco.mjtGeom.mjGEOM_MESH)
+    known = int(model.geom_type[geom]) in (*SHAPES, _MESH)
     return bool(known and model.geom_group[geom] < _HIDDEN_GROUP and _colour(model, geom)[3] > 0)
 
 
@@ -73,14 +74,14 @@ def _colour(model: mujoco.MjModel, geom: int) -> np.ndarray:
 def _geom(model: mujoco.MjModel, geom: int) -> dict[str, Any]:
     """One geom; a mesh becomes the box that encloses it."""
     size, place, quat = model.geom_size[geom], model.geom_pos[geom], model.geom_quat[geom]
-    shape = SHAPES.get(model.geom_type[geom], "box")
-    if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_MESH:
+    kind = int(model.geom_type[geom])
+    if kind == _MESH:
         offset = np.zeros(3)
         mujoco.mju_rotVecQuat(offset, model.geom_aabb[geom, :3], quat)
         size, place = model.geom_aabb[geom, 3:], place + offset
     figures = {"size": size, "place": place, "quat": quat, "colour": _colour(model, geom)}
     rounded = {name: np.round(x, 5).tolist() for name, x in figures.items()}
-    return {"body": int(model.geom_bodyid[geom]), "shape": shape, **rounded}
+    return {"body": int(model.geom_bodyid[geom]), "shape": SHAPES.get(kind, "box"), **rounded}
 
 
 def _body_poses(model: mujoco.MjModel, qpos: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

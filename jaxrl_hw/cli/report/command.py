@@ -95,8 +95,9 @@ def _parse(argv: Sequence[str]) -> Namespace:
     for folder in dict.fromkeys([args.run_dir, *args.compare]):
         check_run(folder)
     places = [folder.resolve() for folder in (args.run_dir, *args.compare)]
-    twice = [folder for folder, at in zip(args.compare, places[1:], strict=True)
-             if places.count(at) > 1]
+    twice = [
+        folder for folder, at in zip(args.compare, places[1:], strict=True) if places.count(at) > 1
+    ]
     if twice:
         raise UserError(f"--compare {twice[0]} names a run that is there already; leave it out")
     args.policy = None  # `open_trained` takes one in place of a run

@@ -107,6 +107,7 @@ def compare(records: Sequence[RunRecord]) -> Comparison:
     """Compare runs. Groups of one robot and task are compared at the env steps that all of them
     have reached; a run without a row is named and left out."""
     left_out = [f"{record.name}: it has no iteration yet" for record in records if not record.rows]
+    left_out += [f"{record.name}: {note}" for record in records[1:] for note in record.notes]
     groups = make_groups([record for record in records if record.rows]) if records else []
     reached = [_reached(group, groups) for group in groups]
     values = [_values(group, steps) for group, steps in zip(groups, reached, strict=True)]
@@ -144,7 +145,7 @@ def _tests(
     """A row per measure and pair that can be compared, and what cannot be."""
     tests, refused = list[dict[str, Any]](), dict[tuple[str, str], list[str]]()
     for measure in MEASURES:
-        rows = []
+        rows: list[dict[str, Any]] = []
         for i, j in combinations(range(len(groups)), 2):
             pair = {"a": groups[i].label, "b": groups[j].label}
             one, other = values[i][measure.key], values[j][measure.key]
@@ -160,7 +161,9 @@ def _tests(
         for row, p in zip(known, statistics.holm([row["p"] for row in known]), strict=True):
             row |= {"p_holm": p, "significant": p < statistics.ALPHA}
         tests += [{"p_holm": None, "significant": None, **row} for row in rows]
-    lines = [f"{names}: not {'; '.join(m)}, as {why}" for (names, why), m in refused.items()]
+    lines = [
+        f"{names}: {why}. Not compared: {'; '.join(m)}." for (names, why), m in refused.items()
+    ]
     return tests, lines
 
 
@@ -168,7 +171,9 @@ def _curves(groups: Sequence[Group]) -> list[list[Curve]]:
     """The curves of the groups, those together whose returns can be compared."""
     families: list[list[Group]] = []
     for group in groups:
-        home = next((f for f in families if not why_not_rewards(f[0].records[0], group.records[0])), None)
+        home = next(
+            (f for f in families if not why_not_rewards(f[0].records[0], group.records[0])), None
+        )
         if home is None:
             families.append([group])
         else:

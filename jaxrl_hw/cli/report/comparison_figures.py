@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxrl_hw.cli.report.comparison import MEASURES, Comparison, Curve
+from jaxrl_hw.cli.report.comparison import MEASURES, Comparison, Curve, Measure
 from jaxrl_hw.cli.report.drawing import COLOURS, Figure, blank, count_axis, finish
 
 
@@ -19,8 +19,25 @@ def comparison_figures(comparison: Comparison) -> list[Figure]:
         _curves(curves, colours, f"compare-return{f'-{i}' if many else ''}")
         for i, curves in enumerate(comparison.curves, 1)
     ]
-    spreads = (_spread(m.key, m.text, comparison.groups, colours) for m in MEASURES)
-    return [*drawn, *(figure for figure in spreads if figure is not None)]
+    for measure in MEASURES:
+        sets = _compared(measure.key, comparison)
+        for i, groups in enumerate(sets, 1):
+            name = f"compare-{measure.key.replace('_', '-')}{f'-{i}' if len(sets) > 1 else ''}"
+            drawn.append(_spread(name, measure, groups, colours))
+    return drawn
+
+
+def _compared(key: str, comparison: Comparison) -> list[list[dict[str, Any]]]:
+    """The groups between which a measure is compared, those together that are."""
+    pairs = {(test["a"], test["b"]) for test in comparison.tests if test["measure"] == key}
+    sets: list[list[dict[str, Any]]] = []
+    for group in comparison.groups:
+        home = next((one for one in sets if (one[0]["label"], group["label"]) in pairs), None)
+        if home is None:
+            sets.append([group])
+        else:
+            home.append(group)
+    return [groups for groups in sets if len(groups) > 1]
 
 
 def _curves(curves: list[Curve], colours: dict[str, str], name: str) -> Figure:
@@ -39,24 +56,22 @@ def _curves(curves: list[Curve], colours: dict[str, str], name: str) -> Figure:
 
 
 def _spread(
-    key: str, text: str, groups: list[dict[str, Any]], colours: dict[str, str]
-) -> Figure | None:
-    """Each group's mean with its 95 % interval; None where fewer than two groups have the measure."""
-    known = [group for group in groups if key in group["measures"]]
-    if len(known) < 2:
-        return None
-    canvas, axes = blank(text[0].upper() + text[1:], height=0.4 + 0.18 * len(known))
-    for place, group in enumerate(known):
-        spread = group["measures"][key]
+    name: str, measure: Measure, groups: list[dict[str, Any]], colours: dict[str, str]
+) -> Figure:
+    """Each group's mean with its 95 % interval."""
+    title = measure.text[0].upper() + measure.text[1:]
+    canvas, axes = blank(title, height=0.4 + 0.18 * len(groups))
+    for place, group in enumerate(groups):
+        spread = group["measures"][measure.key]
         half = 0.0 if spread["low"] is None else spread["mean"] - spread["low"]
-        style = {"color": colours[group["label"]], "capsize": 3, "markersize": 5}
+        style: Any = {"color": colours[group["label"]], "capsize": 3, "markersize": 5}
         axes.errorbar(spread["mean"], place, xerr=half, fmt="o", **style)
         # above its interval, not beside the axes: it may be long
-        where = {"transform": axes.get_yaxis_transform(), "va": "bottom", "fontsize": 8}
+        where: Any = {"transform": axes.get_yaxis_transform(), "va": "bottom", "fontsize": 8}
         axes.text(0.02, place - 0.18, group["label"], **where)
     axes.set_yticks([])
-    axes.set_ylim(len(known) - 0.5, -0.75)
+    axes.set_ylim(len(groups) - 0.5, -0.75)
     axes.grid(axis="y", visible=False)
-    if key == "env_steps_per_s":
+    if measure.key == "env_steps_per_s":
         count_axis(axes.xaxis)
-    return Figure(f"compare-{key.replace('_', '-')}", f"{text}: mean and 95 % interval", canvas)
+    return Figure(name, f"{measure.text}: mean and 95 % interval over seeds", canvas)

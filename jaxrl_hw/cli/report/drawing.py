@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib import rc_context, ticker
@@ -17,7 +17,7 @@ QUIET = "#9aa3ad"
 _SIZE = (4.6, 2.75)
 """Inches: a column of the page, so that a telephone shrinks the text little."""
 _DPI = 180
-_LOOK = {
+_LOOK: Any = {
     "font.size": 9,
     "axes.titlesize": 10,
     "axes.titlelocation": "left",

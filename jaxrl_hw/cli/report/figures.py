@@ -18,7 +18,7 @@ from jaxrl_hw.cli.report.drawing import (
     finish,
     mark,
 )
-from jaxrl_hw.cli.report.run_record import RunRecord
+from jaxrl_hw.cli.report.run_record import RunRecord, is_number
 from jaxrl_hw.cli.report.summary import REWARD, reward_terms
 from jaxrl_hw.cli.report.time_spent import PARTS, boundaries
 
@@ -75,7 +75,7 @@ def _memory_items(found: Found) -> Iterator[Figure]:
     predicted = found["memory"]["predicted_bytes"]
     if not isinstance(predicted, dict):
         return
-    items = {k: v / 1e6 for k, v in predicted.items() if k != "total" and type(v) in (int, float)}
+    items = {k: v / 1e6 for k, v in predicted.items() if k != "total" and is_number(v)}
     items = {name: size for name, size in items.items() if size >= 0.01}
     if not items:
         return
@@ -101,7 +101,7 @@ def _memory_over_steps(record: RunRecord, found: Found) -> Iterator[Figure]:
     axes.plot(record.column("env_steps"), values, color=COLOURS[1], label="peak, measured")
     predicted = found["memory"]["predicted_bytes"]
     total = predicted.get("total") if isinstance(predicted, dict) else None
-    if type(total) in (int, float):
+    if is_number(total):
         axes.axhline(total / 1e6, color=COLOURS[0], linestyle=":", label="predicted")
     mark(axes, [place for place, _ in boundaries(record)])
     axes.set_ylim(0, None)
@@ -119,7 +119,9 @@ def time(found: Found) -> list[Figure]:
 def _sessions(sessions: Sequence[Found]) -> Iterator[Figure]:
     if not any(session[name] for session in sessions for name in PARTS):
         return
-    canvas, axes = blank("Time of each session, minutes", height=min(3.0, 0.75 + len(sessions) / 12))
+    canvas, axes = blank(
+        "Time of each session, minutes", height=min(3.0, 0.75 + len(sessions) / 12)
+    )
     numbers, left = [str(session["number"]) for session in sessions], np.zeros(len(sessions))
     for (name, text), colour in zip(PARTS.items(), COLOURS, strict=False):
         parts = np.array([(session[name] or 0.0) / 60 for session in sessions])
@@ -136,16 +138,18 @@ def _profile(profile: Found) -> Iterator[Figure]:
     busy = profile.get("busy_s")
     if not isinstance(busy, dict):
         return
-    parts = {k: 1e3 * v for k, v in busy.items() if type(v) in (int, float)}
+    parts = {k: 1e3 * v for k, v in busy.items() if is_number(v)}
     idle = profile.get("idle_s")
-    parts |= {"idle": 1e3 * idle} if type(idle) in (int, float) else {}
+    parts |= {"idle": 1e3 * idle} if is_number(idle) else {}
     parts = dict(sorted(parts.items(), key=lambda item: item[1]))
     canvas, axes = blank("An iteration by part, ms (traced)")
     bars = axes.barh(list(parts), list(parts.values()), color=COLOURS[0], height=0.7)
     axes.bar_label(bars, [f"{value:.1f}" for value in parts.values()], padding=3, fontsize=8)
     axes.margins(x=0.15)
     axes.grid(axis="y", visible=False)
-    yield Figure("profile", "Where an iteration's time goes, summed over threads or streams", canvas)
+    yield Figure(
+        "profile", "Where an iteration's time goes, summed over threads or streams", canvas
+    )
 
 
 def rewards(record: RunRecord) -> list[Figure]:
@@ -168,7 +172,10 @@ def rewards(record: RunRecord) -> list[Figure]:
     axes.axvline(0, color=QUIET, linewidth=1)
     axes.tick_params(axis="y", labelsize=7.5)
     axes.grid(axis="y", visible=False)
-    return [over, Figure("reward-terms", "All terms per control step, mean of the last rows", canvas)]
+    return [
+        over,
+        Figure("reward-terms", "All terms per control step, mean of the last rows", canvas),
+    ]
 
 
 def evaluations(found: Found) -> list[Figure]:
@@ -184,14 +191,16 @@ def evaluations(found: Found) -> list[Figure]:
         ),
     )
     for name, title, keys in wanted:
-        known = [key for key in keys if any(type(row.get(key)) in (int, float) for row in rows)]
+        known = [key for key in keys if any(is_number(row.get(key)) for row in rows)]
         if not known:
             continue
         canvas, axes = blank(title)
         for key, colour in zip(known, COLOURS, strict=False):
-            pairs = [(row["env_steps"], row[key]) for row in rows if type(row.get(key)) in (int, float)]
+            pairs = [(row["env_steps"], row[key]) for row in rows if is_number(row.get(key))]
             label = key.replace("_", " ")
-            axes.plot(*zip(*pairs, strict=True), marker="o", markersize=4, color=colour, label=label)
+            axes.plot(
+                *zip(*pairs, strict=True), marker="o", markersize=4, color=colour, label=label
+            )
         axes.set_ylim(0, None)
         axes.set_xlabel("env steps")
         count_axis(axes.xaxis)

@@ -72,7 +72,9 @@ def why_not_task(a: RunRecord, b: RunRecord) -> str:
 
 def why_not_hardware(a: RunRecord, b: RunRecord) -> str:
     """Why speed and memory of two runs cannot be compared; "" for those on equal hardware."""
-    names = [" and ".join(sorted({s.hardware for s in run.sessions})) or "unknown" for run in (a, b)]
+    names = [
+        " and ".join(sorted({s.hardware for s in run.sessions})) or "unknown" for run in (a, b)
+    ]
     return "" if names[0] == names[1] else f"the hardware differs: {names[0]}; {names[1]}"
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jaxrl_hw.checkpointing.files import write_json
 from jaxrl_hw.checkpointing.run_dir import RunDir
+from jaxrl_hw.cli.play import frame_progress
 from jaxrl_hw.cli.trained_policy import OpenedPolicy, open_trained
 from jaxrl_hw.config.resolve import robot_spec
 from jaxrl_hw.errors import RunError, UserError, one_line
@@ -42,7 +43,7 @@ def show_motion(
     """Drive the policy of a run's newest checkpoint, as the command line asks.
 
     Args:
-      args: with the flags of `arguments.add_source_arguments`, and film, replay and evaluate.
+      args: of `command`: run_dir, iteration, robot, policy (None), film, replay, evaluate.
       out: folder for the film and evaluation.json.
       say: prints a line of progress.
       backend: chooses an OpenGL (`opengl.choose_backend`).
@@ -99,7 +100,7 @@ def _film(run: OpenedPolicy, take: Take, path: Path, backend: str) -> Path:
     from jaxrl_hw.evaluation.film import film_take
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    film_take(run, take, path, backend=backend)
+    film_take(run, take, path, backend=backend, on_frame=frame_progress())
     return path
 
 

@@ -17,7 +17,7 @@ from jaxrl_hw.checkpointing.files import disk_errors, write_bytes, write_json
 from jaxrl_hw.cli.report.comparison import Comparison
 from jaxrl_hw.cli.report.drawing import Figure
 from jaxrl_hw.cli.report.motion import Motion
-from jaxrl_hw.cli.report.run_record import RunRecord
+from jaxrl_hw.cli.report.run_record import RunRecord, is_number
 from jaxrl_hw.cli.report.statistics import ALPHA, FEWEST_FOR_IQM
 from jaxrl_hw.loggers import formats
 from jaxrl_hw.loggers.jsonl import jsonable
@@ -94,7 +94,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
-        "count": formats.count,
+        "count": lambda value: formats.count(value) if is_number(value) else "-",
         "figure": _figure,
         "size": formats.size,
         "duration": formats.duration,
@@ -106,7 +106,9 @@ def _environment() -> jinja2.Environment:
 
 def _values(report: Report, drawn: dict[str, list[Drawn]]) -> dict[str, Any]:
     found, comparison = report.found, report.comparison
-    replay = json.dumps(report.motion.replay).replace("<", "\\u003c") if report.motion.replay else ""
+    replay = (
+        json.dumps(report.motion.replay).replace("<", "\\u003c") if report.motion.replay else ""
+    )
     return {
         "run": found,
         "figures": drawn,
@@ -122,8 +124,10 @@ def _values(report: Report, drawn: dict[str, list[Drawn]]) -> dict[str, Any]:
 
 
 def _figure(value: Any) -> str:
-    """A number of four significant digits; "-" for anything else."""
-    return formats.figure(value) if type(value) in (int, float) else "-"
+    """A whole number, or a number of four significant digits; "-" for anything else."""
+    if type(value) is int:
+        return formats.count(value)
+    return formats.figure(value) if type(value) is float else "-"
 
 
 def _plain(value: Any) -> str:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -70,10 +70,15 @@ class RunRecord:
         return float(known[-1]) if len(known) else default
 
 
+def is_number(value: Any) -> TypeGuard[float]:
+    """Whether a JSON value is a number; true and false are none."""
+    return type(value) in (int, float)
+
+
 def column(rows: Sequence[Row], name: str) -> np.ndarray:
     """The values of a key in rows [rows] float64; NaN where a row has none, or no number."""
     values = (row.get(name) for row in rows)
-    return np.array([x if type(x) in (int, float) else np.nan for x in values], float)
+    return np.array([x if is_number(x) else np.nan for x in values], float)
 
 
 def read_record(folder: Path, robot: str = "", results: Path | None = None) -> RunRecord:

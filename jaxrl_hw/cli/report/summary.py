@@ -86,7 +86,9 @@ def evaluations(record: RunRecord) -> list[dict[str, Any]]:
     """The evaluations during training: iteration, env_steps, and their figures by name."""
     found = []
     for row in record.rows:
-        figures = {k.removeprefix(EVALUATION): v for k, v in row.items() if k.startswith(EVALUATION)}
+        figures = {
+            k.removeprefix(EVALUATION): v for k, v in row.items() if k.startswith(EVALUATION)
+        }
         if figures:
             found.append({name: row[name] for name in ("iteration", "env_steps")} | figures)
     return found

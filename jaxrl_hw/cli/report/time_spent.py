@@ -21,7 +21,7 @@ PARTS = {
 
 def time_spent(record: RunRecord) -> list[dict[str, Any]]:
     """Per session: number, started, hardware, physics, num_envs, first and last iteration, ended,
-    `seconds` of training, the parts in `PARTS`, and `away_s` since the end of the session before, s.
+    `seconds` of training, the parts in `PARTS`, and `away_s` since the session before ended, s.
 
     What the files do not say is None. A session that was killed has no line of its own: then
     `seconds` is what its rows say.

@@ -7,7 +7,7 @@
   if (!root || !source) return;
   const show = JSON.parse(source.textContent);
   const canvas = root.querySelector("canvas");
-  const gl = canvas.getContext("webgl", { antialias: true, stencil: true });
+  const gl = canvas.getContext("webgl", { alpha: false, antialias: true, stencil: true });
   if (!gl) {
     root.querySelector(".stage").innerHTML = "<p>This browser has no WebGL, so there is no replay.</p>";
     return;
@@ -222,7 +222,7 @@
 
   // ---- the camera orbits about the body in focus; how far away follows from how large it all is
   const reach = show.geoms.reduce((far, g) => Math.max(far, Math.hypot(...minus(rotate(pose(0, g.body).quat, g.place).map((x, i) => x + pose(0, g.body).place[i]), pose(0, show.focus).place)) + Math.max(...g.scale)), 0.2);
-  const home = { turn: -0.9, rise: 0.25, away: 2.6 * reach };
+  const home = { turn: 0.7, rise: 0.25, away: 2.6 * reach };
   let camera = { ...home };
   const LIGHT = normal([0.45, -0.4, 0.8]);
   const squash = new Float32Array([1, 0, 0, 0, 0, 1, 0, 0, -LIGHT[0] / LIGHT[2], -LIGHT[1] / LIGHT[2], 0, 0, 0, 0, 0.002, 1]);
