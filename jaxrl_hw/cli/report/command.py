@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jaxrl_hw.checkpointing.run_dir import check_run
-from jaxrl_hw.cli.arguments import OneLineParser, whole_number
+from jaxrl_hw.cli.arguments import OneLineParser, number, whole_number
 from jaxrl_hw.cli.command import DONE, run_command
 from jaxrl_hw.envs.robots import load_robot
-from jaxrl_hw.errors import UserError, unknown
+from jaxrl_hw.errors import UserError, check_between, unknown
 from jaxrl_hw.evaluation.evaluate import SUITES
 from jaxrl_hw.evaluation.opengl import choose_backend
 from jaxrl_hw.loggers import formats
@@ -83,6 +83,8 @@ def _parse(argv: Sequence[str]) -> Namespace:
     parser.add_argument(
         "--evaluate", nargs="?", const="commands", metavar="|".join(SUITES), help=about
     )
+    about = "simulated time of film and replay (default: 12)"
+    parser.add_argument("--seconds", type=number, default=12.0, help=about)
     for name, about in (("film", "make no film"), ("replay", "record no replay")):
         parser.add_argument(f"--no-{name}", dest=name, action="store_false", help=about)
     about = "imports the module of a robot of your own"
@@ -90,6 +92,7 @@ def _parse(argv: Sequence[str]) -> Namespace:
     args = parser.parse(argv)
     if args.evaluate is not None and args.evaluate not in SUITES:
         raise unknown("suite", args.evaluate, SUITES)
+    check_between("--seconds", args.seconds, 0.2, 600.0)
     if args.robot is not None:
         load_robot(args.robot)
     for folder in dict.fromkeys([args.run_dir, *args.compare]):

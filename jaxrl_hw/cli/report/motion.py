@@ -7,9 +7,9 @@ from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from jaxrl_hw.checkpointing.files import write_json
+from jaxrl_hw.checkpointing.files import disk_errors, write_json
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.cli.play import frame_progress
 from jaxrl_hw.cli.trained_policy import OpenedPolicy, open_trained
@@ -17,12 +17,8 @@ from jaxrl_hw.config.resolve import robot_spec
 from jaxrl_hw.errors import RunError, UserError, one_line
 from jaxrl_hw.loggers import formats
 
-if TYPE_CHECKING:
-    from jaxrl_hw.evaluation.film import Take
-
 _LARGEST = 20e6
 """Bytes of a film that the page carries."""
-_TYPES = {".mp4": "video/mp4", ".gif": "image/gif"}
 
 
 @dataclass
@@ -43,7 +39,8 @@ def show_motion(
     """Drive the policy of a run's newest checkpoint, as the command line asks.
 
     Args:
-      args: of `command`: run_dir, iteration, robot, policy (None), film, replay, evaluate.
+      args: of `command`: run_dir, iteration, robot, policy (None), film, replay, seconds,
+        evaluate.
       out: folder for the film and evaluation.json.
       say: prints a line of progress.
       backend: chooses an OpenGL (`opengl.choose_backend`).
@@ -52,23 +49,37 @@ def show_motion(
       UserError: an evaluation that is asked for is not possible.
       RunError: it fails.
     """
-    made, kind = Motion(), ""
-    if args.film:  # before MuJoCo is imported
-        try:
-            kind = backend()
-        except (RunError, UserError) as error:
-            made.notes.append(f"no film: {one_line(error)}")
+    made, folder = Motion(), RunDir(args.run_dir)
+    with disk_errors(f"read {folder.checkpoints}"):
+        made.iteration = args.iteration or folder.newest_checkpoint()
+    name = f"{made.iteration}.mp4"
+    film = next((x for x in (folder.videos / name, out / "videos" / name) if x.is_file()), None)
+    kind = ""
+    if not made.iteration and (args.film or args.replay):
+        made.notes.append("no film and no replay: the run has no checkpoint yet")
+    elif args.film and film is None:
+        kind = _opengl(made, backend)  # before MuJoCo is imported
     if args.evaluate:
         say(f"evaluating: {args.evaluate}")
-        run = open_trained(args)
-        _evaluate(run, args.evaluate, out)
-    if kind or args.replay:
+        _evaluate(open_trained(args), args.evaluate, out)
+    if made.iteration and (kind or args.replay):
         try:
             say("driving the policy")
-            _take(made, open_trained(args), args, out, kind)
+            film = _drive(made, args, out, kind) or film
         except (RunError, UserError) as error:
-            made.notes.append(f"no {'film' if kind else 'replay'}: {one_line(error)}")
+            made.notes.append(f"the policy is not shown in motion: {one_line(error)}")
+    if args.film and film is not None:
+        _inline(made, film)
     return made
+
+
+def _opengl(made: Motion, backend: Callable[[], str]) -> str:
+    """The OpenGL that can draw here, "" and a note where none can."""
+    try:
+        return backend()
+    except (RunError, UserError) as error:
+        made.notes.append(f"no film: {one_line(error)}")
+        return ""
 
 
 def _evaluate(run: OpenedPolicy, suite: str, out: Path) -> None:
@@ -77,28 +88,18 @@ def _evaluate(run: OpenedPolicy, suite: str, out: Path) -> None:
     write_json(out / "evaluation.json", evaluate(run, suite=suite).to_dict())
 
 
-def _take(made: Motion, run: OpenedPolicy, args: Namespace, out: Path, backend: str) -> None:
-    """The replay and the film of one episode. A film that is there already is taken as it is."""
-    from jaxrl_hw.evaluation.film import drive_take
+def _drive(made: Motion, args: Namespace, out: Path, backend: str) -> Path | None:
+    """The replay of an episode, and with a backend its film, whose path is returned."""
+    run = open_trained(args)
+    from jaxrl_hw.evaluation.film import drive_take, film_take
     from jaxrl_hw.evaluation.replay import replay_of
 
-    made.iteration, name = run.iteration, f"{run.iteration}.mp4"
-    places = (RunDir(run.name).videos / name, out / "videos" / name)
-    film = next((place for place in places if place.is_file()), None)
-    if args.replay or (backend and film is None):
-        take = drive_take(run)
-        if args.replay:
-            model = robot_spec(run.config).load(take.trajectory.timestep)
-            made.replay = replay_of(model, take)
-        if backend and film is None:
-            film = _film(run, take, places[1], backend)
-    if backend and film is not None:
-        _inline(made, film)
-
-
-def _film(run: OpenedPolicy, take: Take, path: Path, backend: str) -> Path:
-    from jaxrl_hw.evaluation.film import film_take
-
+    made.iteration, take = run.iteration, drive_take(run, args.seconds)
+    if args.replay:
+        made.replay = replay_of(robot_spec(run.config).load(take.trajectory.timestep), take)
+    if not backend:
+        return None
+    path = out / "videos" / f"{run.iteration}.mp4"
     path.parent.mkdir(parents=True, exist_ok=True)
     film_take(run, take, path, backend=backend, on_frame=frame_progress())
     return path
@@ -109,4 +110,4 @@ def _inline(made: Motion, path: Path) -> None:
     if len(data) > _LARGEST:
         made.notes.append(f"the film {path} is not in this page: it has {formats.size(len(data))}")
         return
-    made.film = f"data:{_TYPES[path.suffix]};base64,{base64.b64encode(data).decode()}"
+    made.film = f"data:video/mp4;base64,{base64.b64encode(data).decode()}"
