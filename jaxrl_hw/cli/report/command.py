@@ -10,8 +10,10 @@ from __future__ import annotations
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from jaxrl_hw.checkpointing.run_dir import check_run
 from jaxrl_hw.cli.arguments import OneLineParser, number, whole_number
@@ -30,29 +32,53 @@ def main(
 
     def body() -> int:
         args = _parse(sys.argv[1:] if argv is None else argv)
-        page = write_run_report(args, choose_backend)
+        page = write_run_report(_request(args), args, choose_backend)
         print(f"written: {page} ({formats.size(page.stat().st_size)})")
         return DONE
 
     return run_command(body)
 
 
-def write_run_report(args: Namespace, choose_backend: Callable[[], str]) -> Path:
-    """Write the report that a command line asks for; returns the page's path."""
-    out = _writable(args.out or args.run_dir)
-    from jaxrl_hw.cli.report.motion import show_motion
+@dataclass(frozen=True)
+class ReportRequest:
+    """What a report is about."""
 
-    motion = show_motion(args, out, lambda text: print(text, flush=True), choose_backend)
+    run: Path
+    """The run that is shown in detail."""
+    others: Sequence[Path]
+    """Runs to compare it with."""
+    out: Path
+    """The report's folder."""
+    title: str = ""
+    """"" for the run's name."""
+    outcomes: Sequence[Mapping[str, Any]] = ()
+    """Of an experiment, per run: name, status, log, why."""
+    robot: str = ""
+    """A robot that `load_robot` has loaded."""
+
+
+def write_run_report(
+    asked: ReportRequest,
+    args: Namespace | None = None,
+    choose_backend: Callable[[], str] = choose_backend,
+) -> Path:
+    """Write a report; returns the page's path.
+
+    args: of a command line that may ask for film, replay and evaluation; None for none of them.
+    """
+    out = _writable(asked.out)
     # they load matplotlib and scipy, which a wrong command line does not need
     from jaxrl_hw.cli.report import figures
     from jaxrl_hw.cli.report.comparison import compare
     from jaxrl_hw.cli.report.comparison_figures import comparison_figures
+    from jaxrl_hw.cli.report.motion import Motion, show_motion
     from jaxrl_hw.cli.report.page import Report, write_report
     from jaxrl_hw.cli.report.run_record import read_record
     from jaxrl_hw.cli.report.summary import summarize_run
 
-    record = read_record(args.run_dir, args.robot or "", out)
-    others = [read_record(folder, args.robot or "") for folder in args.compare]
+    motion = show_motion(args, out, _say, choose_backend) if args else Motion()
+    record = read_record(asked.run, asked.robot, out)
+    others = [read_record(folder, asked.robot) for folder in asked.others]
     found = summarize_run(record)
     comparison = compare([record, *others]) if others else None
     sections = {
@@ -64,8 +90,21 @@ def write_run_report(args: Namespace, choose_backend: Callable[[], str]) -> Path
         "memory": figures.memory(record, found),
         "metrics": figures.others(record),
     }
-    print(f"drawing {sum(map(len, sections.values()))} figures", flush=True)
-    return write_report(Report(record, found, sections, comparison, motion), out)
+    _say(f"drawing {sum(map(len, sections.values()))} figures")
+    title = asked.title or record.name
+    return write_report(
+        Report(title, record, found, sections, comparison, motion, asked.outcomes), out
+    )
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _request(args: Namespace) -> ReportRequest:
+    return ReportRequest(
+        args.run_dir, args.compare, args.out or args.run_dir, robot=args.robot or ""
+    )
 
 
 def _parse(argv: Sequence[str]) -> Namespace:

@@ -6,6 +6,7 @@ import base64
 import csv
 import io
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,6 +39,7 @@ class Drawn(NamedTuple):
 class Report:
     """All that the page shows."""
 
+    title: str
     record: RunRecord
     found: dict[str, Any]
     """Of `summary.summarize_run`."""
@@ -45,6 +47,8 @@ class Report:
     """By section: learning, evaluations, comparison, rewards, time, memory, metrics."""
     comparison: Comparison | None
     motion: Motion
+    outcomes: Sequence[Mapping[str, Any]] = ()
+    """Of an experiment, per run: name, status, log, why."""
 
 
 def write_report(report: Report, out: Path) -> Path:
@@ -60,6 +64,8 @@ def write_report(report: Report, out: Path) -> Path:
     if report.comparison is not None:
         parts = {k: v for k, v in vars(report.comparison).items() if k != "curves"}
         summary["comparison"] = parts
+    if report.outcomes:
+        summary["experiment"] = {"name": report.title, "runs": list(report.outcomes)}
     write_json(out / "summary.json", jsonable(summary))
     write_bytes(out / "metrics.csv", metrics_csv(report.record).encode())
     values = _values(report, drawn)
@@ -110,6 +116,8 @@ def _values(report: Report, drawn: dict[str, list[Drawn]]) -> dict[str, Any]:
         json.dumps(report.motion.replay).replace("<", "\\u003c") if report.motion.replay else ""
     )
     return {
+        "title": report.title,
+        "outcomes": report.outcomes,
         "run": found,
         "figures": drawn,
         "comparison": asdict(comparison) if comparison else None,
