@@ -14,6 +14,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
+from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.cli.arguments import OneLineParser
 from jaxrl_hw.cli.command import DONE, FAILED, STOPPED, run_command
 from jaxrl_hw.cli.experiment.cells import Cells, Outcome
@@ -48,6 +49,7 @@ def _report(cells: Cells, outcomes: Sequence[Outcome], name: str) -> None:
     if not begun:
         print("no report: no run has begun")
         return
+    begun.sort(key=lambda run: not RunDir(run).metrics_jsonl.exists())  # the first one in detail
     table = [outcome._asdict() for outcome in outcomes]
     asked = ReportRequest(begun[0], begun[1:], cells.folder, name, table)
     print(f"written: {write_run_report(asked)}")

@@ -46,7 +46,7 @@ def show_motion(
       backend: chooses an OpenGL (`opengl.choose_backend`).
 
     Raises:
-      UserError: an evaluation that is asked for is not possible.
+      UserError: the iteration or the evaluation that is asked for is not possible.
       RunError: it fails.
     """
     made, folder = Motion(), RunDir(args.run_dir)
@@ -67,6 +67,8 @@ def show_motion(
             say("driving the policy")
             film = _drive(made, args, out, kind) or film
         except (RunError, UserError) as error:
+            if args.iteration is not None:  # asked for by name
+                raise
             made.notes.append(f"the policy is not shown in motion: {one_line(error)}")
     if args.film and film is not None:
         _inline(made, film)

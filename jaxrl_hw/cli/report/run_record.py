@@ -114,7 +114,7 @@ def read_record(folder: Path, robot: str = "", results: Path | None = None) -> R
         versions=versions if isinstance(versions, dict) else {},
         git_commit=str(about.get("git_commit") or ""),
         profile=tried(run.profile / "parts.json"),
-        evaluation=next((found for path in places if (found := tried(path))), {}),
+        evaluation=next((x for path in places if _is_evaluation(x := tried(path))), {}),
         notes=tuple(dict.fromkeys(notes)),
     )
 
@@ -137,6 +137,14 @@ def read_whole_rows(path: Path) -> tuple[list[Row], int]:
             ):
                 rows.append(row)
     return rows, len(lines) - len(rows)
+
+
+def _is_evaluation(found: dict[str, Any]) -> bool:
+    """Whether a file's content is what `evaluate --json` writes."""
+    rows, cases = found.get("rows"), found.get("cases", [])
+    if not (isinstance(rows, list) and isinstance(cases, list)):
+        return False
+    return all(isinstance(one, dict) for one in (found.get("mean"), *rows, *cases))
 
 
 def _settings(run: RunDir, notes: list[str]) -> tuple[dict[str, Any], Config | None]:

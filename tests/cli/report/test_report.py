@@ -115,6 +115,7 @@ def test_a_run_that_has_just_begun_has_a_report(reported, tmp_path):
 
 def test_damaged_files_are_named_and_the_rest_is_shown(copy_of):
     folder, names = copy_of("torn", 0, [1.0, 2.0]), ("config.json", "plan.json", "sessions.jsonl")
+    (folder / "evaluation.json").write_text('{"rows": 3}')
     for name in names:
         (folder / name).write_bytes(b'{"half')
     assert main(["--run-dir", str(folder), *QUICK]) == 0
@@ -144,6 +145,7 @@ def test_text_of_a_run_s_files_is_no_markup(copy_of):
         (["--run-dir", "{run}", "--evaluate", "robots"], "robust"),
         (["--run-dir", "{run}", "--evaluate", "robust", "--out", "{out}"], "robust"),
         (["--run-dir", "{run}", "--seconds", "0"], "--seconds"),
+        (["--run-dir", "{run}", "--iteration", "99", "--no-film", "--out", "{out}"], "99"),
         (["--run-dir", "{run}", "--robot", "g7"], "g7"),
         (["--rundir", "{run}"], "--run-dir"),
     ],
