@@ -54,7 +54,7 @@ def flags_of(*words: str) -> frozenset[str]:
 def known_flags(robot: str = "g1") -> frozenset[str]:
     """The flags of all commands and scripts."""
     commands = [("plan", "--robot", robot), ("play",), ("evaluate",), ("export",), ("doctor",)]
-    commands += [("report",), ("experiment",)]
+    commands += [("train",), ("report",), ("experiment",)]
     commands += [("runs", name) for name in ("list", "show", "pack", "unpack")]
     scripts = [*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "scripts").glob("*.py")]
     flags = {flag for path in scripts for flag in script_flags(path)}

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from jaxrl_hw.checkpointing.description import EVALUATION
 from jaxrl_hw.cli.report.drawing import (
@@ -202,6 +203,7 @@ def evaluations(found: Found) -> list[Figure]:
                 *zip(*pairs, strict=True), marker="o", markersize=4, color=colour, label=label
             )
         axes.set_ylim(0, None)
+        axes.yaxis.set_major_locator(MaxNLocator(integer=name == "evaluation-falls"))
         axes.set_xlabel("env steps")
         count_axis(axes.xaxis)
         finish(axes)
