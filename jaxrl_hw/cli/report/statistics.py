@@ -1,9 +1,9 @@
 """Means, bands and tests over runs that differ only in their seed.
 
-Few runs carry little: the tests are those that Colas et al., "A Hitchhiker's Guide to Statistical
-Comparisons of Reinforcement Learning Algorithms" (2019), find to keep their error rate with five
-seeds. The interquartile mean and its interval are those of Agarwal et al., "Deep Reinforcement
-Learning at the Edge of the Statistical Precipice" (2021), for one task.
+The test is the one that Colas et al., "A Hitchhiker's Guide to Statistical Comparisons of
+Reinforcement Learning Algorithms" (2019), recommend for few seeds. The interquartile mean and its
+interval are those of Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical
+Precipice" (2021), for one task.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from jaxrl_hw.report import main
 
 FEW = ("wall_s", "iterations_per_min", "env_steps_per_s", "memory_bytes")
 """Keys of a copied run's rows: every further one is a figure to draw."""
+COUNTED = ("iteration", "env_steps", "episode_return")
 DAMAGED = (b'{"iteration": 7, "env_st', b"\xff\xfe\x00", b"[1, 2]", b'{"iteration": 8}')
 """Lines that a crash or a bad disk leaves."""
 
@@ -92,7 +93,7 @@ def walker(tmp_path: Path, reported: Reported) -> Path:
     record = {"config": validation.to_dict(sized(config, 16)), "versions": {}}
     (folder / "config.json").write_text(json.dumps(record))
     shutil.copy(reported.run / "sessions.jsonl", folder / "sessions.jsonl")
-    few = ({name: row[name] for name in (*FEW, "iteration", "env_steps")} for row in reported.rows)
+    few = ({name: row[name] for name in (*FEW, *COUNTED)} for row in reported.rows)
     rows = ({**row, "eval/falls": 1, "eval/velocity_error": 0.1} for row in few)
     (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     return folder
