@@ -52,7 +52,7 @@ notebook: setup
 	JAXRL_HW_NOTEBOOK_SIZE=tiny $(PY) -m pytest --nbmake --nbmake-timeout=300 notebooks
 
 smoke: setup
-	scripts/smoke.sh "$(MAKE)"
+	@$(MAKE) --no-print-directory train ARGS=--smoke
 
 bench: setup
 	$(PY) benchmarks/throughput.py $(ARGS)

@@ -183,11 +183,7 @@ class Results:
     def draw(self) -> None:
         """The plot of all series, beside the file."""
         picture = self.path.with_suffix(".png")
-        try:
-            drawn = memory_plot.draw(self._all["series"], picture)
-        except ImportError:
-            print('no plot: matplotlib is not installed (pip install "jaxrl_hw[bench]")')
-            drawn = False
+        drawn = memory_plot.draw(self._all["series"], picture)
         print(f"written to {self.path}{f' and {picture.name}' if drawn else ''}")
 
 

@@ -21,9 +21,6 @@ def draw(series: Mapping[str, Mapping[str, Any]], path: Path) -> bool:
     Args:
       series: by name, each with its rows and the hardware that it was measured on.
       path: of the picture.
-
-    Raises:
-      ImportError: matplotlib is not installed.
     """
     from matplotlib.figure import Figure
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from jaxrl_hw.cli.command import DONE, STOPPED, run_command
 from jaxrl_hw.cli.flags import parse
+from jaxrl_hw.cli.smoke import SMOKE, smoke
 from jaxrl_hw.training.stopping import FINISHED
 from jaxrl_hw.training.trainer import fit
 
@@ -14,9 +15,12 @@ from jaxrl_hw.training.trainer import fit
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0: the goal is reached, or --early-stop ended the run; 75: stopped before, saved;
     2: bad input; 1: failure."""
+    words = list(sys.argv[1:] if argv is None else argv)
 
     def body() -> int:
-        run = fit(parse(sys.argv[1:] if argv is None else argv))
+        if SMOKE in words and "--help" not in words:
+            return smoke(words)
+        run = fit(parse(words))
         return DONE if run.ended in FINISHED else STOPPED
 
     return run_command(body)

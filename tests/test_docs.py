@@ -54,6 +54,7 @@ def flags_of(*words: str) -> frozenset[str]:
 def known_flags(robot: str = "g1") -> frozenset[str]:
     """The flags of all commands and scripts."""
     commands = [("plan", "--robot", robot), ("play",), ("evaluate",), ("export",), ("doctor",)]
+    commands += [("train",), ("report",), ("experiment",)]
     commands += [("runs", name) for name in ("list", "show", "pack", "unpack")]
     commands += [("plan", "--robot", "cartpole", "--algo", name) for name in ("a2c", "sac")]
     commands += [("plan", "--robot", "cartpole_discrete", "--algo", "dqn")]
@@ -113,7 +114,7 @@ def test_commands_and_their_flags_exist(page):
         assert not unknown, (name, subcommand, unknown)
 
 
-@pytest.mark.parametrize("command", ["train", "play", "evaluate", "export"])
+@pytest.mark.parametrize("command", ["train", "play", "evaluate", "export", "report", "experiment"])
 def test_the_command_line_page_names_every_flag_without_a_group(command):
     named = set(FLAG.findall((ROOT / "docs" / "cli.md").read_text()))
     flags = {flag for flag in flags_of(command) if "." not in flag}

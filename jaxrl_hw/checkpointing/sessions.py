@@ -28,6 +28,9 @@ class Session:
     """Below the first where no iteration was finished."""
     seconds: float | None
     """Of training, without compilation."""
+    compile_s: float | None
+    save_blocked_s: float | None
+    """Of `seconds`: how long training waited for saving."""
     ended: str
 
 
@@ -88,12 +91,16 @@ def _session(record: Mapping[str, Any]) -> Session:
     def count(name: str) -> int | None:
         return record[name] if type(record.get(name)) is int else None
 
+    def number(name: str) -> float | None:
+        return float(record[name]) if type(record.get(name)) in (int, float) else None
+
     texts = ("started", "hardware", "platform", "physics", "ended")
-    seconds = record.get("seconds")
     return Session(
         **{name: str(record.get(name, "")) for name in texts},
         num_envs=count("num_envs"),
         first_iteration=count("first_iteration"),
         last_iteration=count("last_iteration"),
-        seconds=float(seconds) if isinstance(seconds, (int, float)) else None,
+        seconds=number("seconds"),
+        compile_s=number("compile_s"),
+        save_blocked_s=number("save_blocked_s"),
     )

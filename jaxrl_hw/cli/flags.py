@@ -33,7 +33,11 @@ from jaxrl_hw.planning.disk_space import mirror_of
 from jaxrl_hw.policies.sources import like_origin
 
 _CONFIG = "Also: --config FILE, a saved config.json or one written by hand (JSON or YAML)."
-TRAINING = "Train a legged robot. The same command, run again, continues where the run stopped."
+TRAINING = (
+    "Train a legged robot. The same command, run again, continues where the run stopped. With "
+    "--smoke beside the other flags it only checks, in a temporary folder, that two iterations "
+    "train, are saved, continue and can be evaluated."
+)
 
 
 def parse(

@@ -16,6 +16,8 @@ COMMANDS = {
     "play": "film or watch a trained policy",
     "evaluate": "score how well a policy follows commands",
     "export": "write a policy as ONNX and NumPy files",
+    "report": "write a page of a run: curves, time, memory, film; compare runs",
+    "experiment": "train the runs of a manifest, and report on all of them",
     "runs": "list, show, pack and unpack runs",
     "doctor": "check this installation",
 }

@@ -54,14 +54,15 @@ def _film(args: Namespace, choose_backend: Callable[[], str]) -> int:
     backend = choose_backend()
     print(f"loading {check_source(args)}, drawing with {backend.upper()}", flush=True)
     run = open_trained(args)
-    from jaxrl_hw.evaluation.film import film_run
+    from jaxrl_hw.evaluation.film import drive_take, film_take
 
     path = out or run.film
     _make_folder(path.parent)
     _check_commands(run, args.command)
     size = (args.width, args.height)
-    show = _frame_progress()
-    film = film_run(run, path, args.seconds, args.command, args.seed, size, backend, show)
+    show = frame_progress()
+    take = drive_take(run, args.seconds, args.command, args.seed)
+    film = film_take(run, take, path, size, backend, show)
     print_note(run.name, run.note)
     falls = f"{film.falls} fall{'' if film.falls == 1 else 's'}"
     print(
@@ -166,7 +167,7 @@ def _check_commands(run: TrainedPolicy, commands: Sequence[tuple[float, float, f
                 break
 
 
-def _frame_progress() -> Callable[[int, int], None]:
+def frame_progress() -> Callable[[int, int], None]:
     """A function that prints a line every 10 s while frames are drawn."""
     began = printed = time.monotonic()
 

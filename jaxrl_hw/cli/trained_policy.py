@@ -81,7 +81,7 @@ def open_run(folder: str, iteration: int | None) -> Run:
     from jaxrl_hw.training.run import load_run
 
     xla.apply_pending()
-    return load_run(path, iteration)
+    return load_run(path, iteration, metrics=False)
 
 
 def use_cpu() -> None:

@@ -38,21 +38,45 @@ class Filmed(NamedTuple):
     falls: int
 
 
-def film_run(
+class Take(NamedTuple):
+    """An episode of one robot to be filmed."""
+
+    trajectory: Trajectory
+    texts: list[str]  # T: the command in words
+
+    @property
+    def frames(self) -> range:
+        """The control steps of which a frame is drawn."""
+        stride = max(1, round(1.0 / (FRAMES_PER_S * self.trajectory.control_dt)))
+        return range(stride - 1, len(self.trajectory.qpos), stride)
+
+    @property
+    def frame_s(self) -> float:
+        """Time between two frames, s."""
+        return self.frames.step * self.trajectory.control_dt
+
+
+def drive_take(
+    run: TrainedPolicy, seconds: float = 12.0, commands: Sequence[Command] = (), seed: int = 0
+) -> Take:
+    """Drive one robot for a film; `commands` share the time, none for `schedule.DEMO`."""
+    robot = robot_spec(run.config)
+    schedule = make_schedule(commands, run.config.joystick, seconds, robot.control_dt)
+    return Take(drive(run.config, run.policy, schedule.commands, seconds, seed), schedule.texts)
+
+
+def film_take(
     run: TrainedPolicy,
+    take: Take,
     path: Path,
-    seconds: float = 12.0,
-    commands: Sequence[Command] = (),
-    seed: int = 0,
     size: tuple[int, int] = (960, 540),
     backend: str = "egl",
     on_frame: Callable[[int, int], None] = lambda count, total: None,
 ) -> Filmed:
-    """Drive a policy and write the film of it.
+    """Write the film of an episode.
 
     Args:
       path: .mp4 or .gif, in a folder that exists.
-      commands: share the time; none for `schedule.DEMO`.
       size: width and height, pixels.
       backend: from `opengl.choose_backend`.
       on_frame: called after each frame with the number of frames so far and in all.
@@ -60,13 +84,8 @@ def film_run(
     Raises:
       RunError: drawing or writing fails.
     """
-    robot = robot_spec(run.config)
-    schedule = make_schedule(commands, run.config.joystick, seconds, robot.control_dt)
-    trajectory = drive(run.config, run.policy, schedule.commands, seconds, seed)
-    stride = max(1, round(1.0 / (FRAMES_PER_S * trajectory.control_dt)))
-    steps = range(stride - 1, len(trajectory.qpos), stride)
-    caption = _captions(run, robot, schedule.texts, trajectory)
-    fps = 1.0 / (stride * trajectory.control_dt)
+    robot, trajectory, steps = robot_spec(run.config), take.trajectory, take.frames
+    caption, fps = _captions(run, robot, take.texts, trajectory), 1.0 / take.frame_s
     with Renderer(robot.load(trajectory.timestep), size, backend) as renderer:
         frames = (draw(renderer.frame(trajectory.qpos[i, 0]), caption(i)) for i in steps)
         write_film(path, frames, size, fps, lambda count: on_frame(count, len(steps)))

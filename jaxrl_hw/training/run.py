@@ -124,15 +124,21 @@ def trained(
     config: Config, env: Env, algorithm: Algorithm, state: TrainState, run: RunDir, ended: str = ""
 ) -> Run:
     """The run of a state, with its metrics and its policy."""
-    metrics = read_columns(run.metrics_jsonl) if run.metrics_jsonl.exists() else {}
-    return Run(config, run.path, metrics, state, make_policy(env, algorithm, state), ended)
+    policy = make_policy(env, algorithm, state)
+    return Run(config, run.path, _columns(run), state, policy, ended)
 
 
-def load_run(folder: str | Path, iteration: int | None = None) -> Run:
+def _columns(run: RunDir) -> dict[str, list[Any]]:
+    return read_columns(run.metrics_jsonl) if run.metrics_jsonl.exists() else {}
+
+
+def load_run(folder: str | Path, iteration: int | None = None, metrics: bool = True) -> Run:
     """A run from its folder, at its newest whole checkpoint or the one named.
 
+    metrics: False leaves `Run.metrics` empty, so that damaged rows do not matter.
+
     Raises:
-      UserError: no run, or no checkpoint yet, or none of that iteration.
+      UserError: no run, or no checkpoint yet, or none of that iteration, or a damaged row.
       RunError: every checkpoint is damaged.
     """
     run = RunDir(folder)
@@ -143,4 +149,6 @@ def load_run(folder: str | Path, iteration: int | None = None) -> Run:
         found = checkpoints.restore(form, iteration)
     if found is None:
         raise UserError(f"no checkpoint in {run.path} yet: train it first")
-    return trained(config, env, algorithm, found[0], run)
+    columns = _columns(run) if metrics else {}
+    policy = make_policy(env, algorithm, found[0])
+    return Run(config, run.path, columns, found[0], policy)

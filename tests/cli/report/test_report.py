@@ -1,0 +1,227 @@
+"""A report says what the files of a run say, whatever is wrong with them."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+import re
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+
+import imageio_ffmpeg
+import pytest
+
+from jaxrl_hw.errors import RunError
+from jaxrl_hw.evaluation import opengl
+from jaxrl_hw.loggers import formats
+from jaxrl_hw.report import main
+
+pytestmark = pytest.mark.slow  # the fixture trains, and drawing takes its time
+QUICK = ("--no-film", "--no-replay")
+
+
+def times(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+
+def test_its_figures_are_those_of_the_rows(reported):
+    found, rows = reported.summary, reported.rows
+    assert (found["rows"], found["iterations"]) == (6, 6)
+    assert found["env_steps"] == rows[-1]["env_steps"]
+    assert found["training_s"] == pytest.approx(rows[-1]["wall_s"])
+    returns = [row["episode_return"] for row in rows]
+    assert found["return"]["last"] == pytest.approx(returns[-1])
+    assert found["return"]["final"] == pytest.approx(returns[-1]), "the last tenth of 6 is 1"
+    assert found["return"]["best"] == pytest.approx(max(returns))
+    assert found["return"]["best_iteration"] == 1 + returns.index(max(returns))
+    speeds = [row["env_steps_per_s"] for row in rows]
+    assert found["throughput"]["env_steps_per_s"] == pytest.approx(statistics.median(speeds))
+    assert found["memory"]["peak_bytes"] == max(row["memory_bytes"] for row in rows)
+    plan = json.loads((reported.run / "plan.json").read_text())
+    assert found["memory"]["predicted_bytes"] == plan["predicted_bytes"]
+    terms = {k.removeprefix("reward/"): v for k, v in rows[-1].items() if k.startswith("reward/")}
+    del terms["total"]
+    assert found["reward_terms"] == pytest.approx(terms)
+    assert list(found["reward_terms"]) == sorted(terms, key=lambda name: -abs(terms[name]))
+
+
+def test_the_time_of_a_session_is_split_without_rest(reported):
+    lines = (reported.run / "sessions.jsonl").read_text().splitlines()
+    records, sessions = [json.loads(line) for line in lines], reported.summary["sessions"]
+    assert [(s["first_iteration"], s["last_iteration"]) for s in sessions] == [(1, 2), (3, 6)]
+    for record, session in zip(records, sessions, strict=True):
+        first, last = record["first_iteration"], record["last_iteration"]
+        here = [row for row in reported.rows if first <= row["iteration"] <= last]
+        spent = sum(60 / row["iterations_per_min"] for row in here)
+        assert session["iterations_s"] == pytest.approx(spent)
+        assert session["compile_s"] == record["compile_s"]
+        parts = sum(session[name] for name in ("iterations_s", "saving_s", "other_s"))
+        assert parts == pytest.approx(record["seconds"], abs=0.01)
+        assert session["other_s"] >= 0
+    total = sum(record["compile_s"] for record in records)
+    assert reported.summary["time"]["compile_s"] == pytest.approx(total)
+
+
+def test_damaged_lines_are_left_out_and_counted(reported):
+    assert reported.summary["damaged_lines"] == 4
+    (note,) = re.findall(r'id="damaged">\s*(\d+)', reported.page)
+    assert note == "4"
+    table = list(csv.DictReader((reported.out / "metrics.csv").open()))
+    assert [int(row["iteration"]) for row in table] == [1, 2, 3, 4, 5, 6]
+    for row, cells in zip(reported.rows, table, strict=True):
+        assert set(row) == set(cells)
+        assert float(cells["loss/value"]) == pytest.approx(row["loss/value"])
+
+
+def test_every_figure_is_a_png_and_a_pdf_and_in_the_page(reported):
+    figures = reported.out / "figures"
+    names = {path.stem for path in figures.iterdir()}
+    assert {"return-steps", "return-hours", "memory-steps", "time-sessions"} <= names
+    assert {"reward-steps", "metric-loss-value", "metric-loss-policy"} <= names
+    for name in names:
+        assert (figures / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert (figures / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+    assert reported.page.count("data:image/png;base64,") == len(names)
+    shown = re.findall(r"!\[[^]]+\]\(([^)]+)\)", (reported.out / "report.md").read_text())
+    assert {Path(link).stem for link in shown} == names
+    assert all((reported.out / link).is_file() for link in shown)
+
+
+def test_settings_versions_and_the_next_command_are_there(reported):
+    changed = {one["key"]: one for one in reported.summary["changed_settings"]}
+    assert changed["cartpole.episode_s"]["run"] == 0.1
+    assert changed["num_envs"]["settled"] is True, "the preset leaves it to the plan"
+    assert changed["ppo.epochs"]["settled"] is False
+    assert {"robot", "run_dir", "seed", "ppo.gamma"}.isdisjoint(changed)
+    assert reported.summary["versions"]["jax"] in reported.page
+    assert reported.summary["command"] in reported.page
+
+
+def test_a_run_that_has_just_begun_has_a_report(reported, tmp_path):
+    folder = tmp_path / "young"
+    folder.mkdir()
+    for name in ("config.json", "plan.json"):
+        (folder / name).write_bytes((reported.run / name).read_bytes())
+    assert main(["--run-dir", str(folder), "--no-film"]) == 0
+    found = json.loads((folder / "summary.json").read_text())
+    assert (found["status"], found["rows"], found["return"]["last"]) == ("empty", 0, None)
+    page = (folder / "report.html").read_text()
+    assert 'id="just-begun"' in page
+    assert "memory-items.png" in {path.name for path in (folder / "figures").iterdir()}
+    assert "no checkpoint" in page, "so there is no replay"
+
+
+def test_damaged_files_are_named_and_the_rest_is_shown(copy_of):
+    folder, names = copy_of("torn", 0, [1.0, 2.0]), ("config.json", "plan.json", "sessions.jsonl")
+    (folder / "evaluation.json").write_text('{"rows": 3}')
+    for name in names:
+        (folder / name).write_bytes(b'{"half')
+    assert main(["--run-dir", str(folder), *QUICK]) == 0
+    found = json.loads((folder / "summary.json").read_text())
+    assert (found["return"]["best"], found["sessions"]) == (2.0, [])
+    assert all(name in " ".join(found["notes"]) for name in names[:2])
+
+
+def test_text_of_a_run_s_files_is_no_markup(copy_of):
+    folder = copy_of("plain", 0, [1.0])
+    text = (folder / "config.json").read_text().replace('"cartpole"', '"<img src=x>"')
+    (folder / "config.json").write_text(text)
+    assert main(["--run-dir", str(folder), *QUICK]) == 0
+    page = (folder / "report.html").read_text()
+    assert "<img src=x>" not in page
+    assert "&lt;img src=x&gt;" in page
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--run-dir", "{nowhere}"], "nowhere"),
+        (["--run-dir", "{empty}"], "empty"),
+        (["--run-dir", "{run}", "--compare", "{nowhere}"], "nowhere"),
+        (["--run-dir", "{run}", "--compare", "{run}"], "pole"),
+        (["--run-dir", "{run}", "--out", "{file}"], "file"),
+        (["--run-dir", "{run}", "--evaluate", "robots"], "robust"),
+        (["--run-dir", "{run}", "--evaluate", "robust", "--out", "{out}"], "robust"),
+        (["--run-dir", "{run}", "--seconds", "0"], "--seconds"),
+        (["--run-dir", "{run}", "--iteration", "99", "--no-film", "--out", "{out}"], "99"),
+        (["--run-dir", "{run}", "--robot", "g7"], "g7"),
+        (["--rundir", "{run}"], "--run-dir"),
+    ],
+)
+def test_bad_input_is_one_line_and_code_2(reported, tmp_path, capsys, flags, named):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").touch()
+    places = {name: tmp_path / name for name in ("nowhere", "empty", "file", "out")}
+    before = times(reported.run)
+    assert main([flag.format(run=reported.run, **places) for flag in flags]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert named in error
+    assert times(reported.run) == before
+    assert not (tmp_path / "out" / "report.html").exists()
+
+
+def can_draw() -> bool:
+    try:
+        return bool(opengl.choose_backend())
+    except RunError:
+        return False
+
+
+def test_an_evaluation_and_a_film_that_are_made_now_are_in_the_page(reported, tmp_path):
+    film = tmp_path / "videos" / "6.mp4"
+    flags = ["--out", str(tmp_path), "--evaluate", "--no-replay", "--seconds", "0.2"]
+    assert main(["--run-dir", str(reported.run), *flags]) == 0
+    found = json.loads((tmp_path / "evaluation.json").read_text())
+    assert (found["iteration"], len(found["rows"])) == (6, 16)
+    assert json.loads((tmp_path / "summary.json").read_text())["evaluation"] == found
+    page = (tmp_path / "report.html").read_text()
+    assert f">{formats.figure(found['rows'][3]['return'])}<" in page
+    assert film.exists() == can_draw()
+    if film.exists():
+        frames, seconds = imageio_ffmpeg.count_frames_and_secs(film)
+        assert (frames, seconds) == (5, pytest.approx(0.2))
+        assert f"video/mp4;base64,{base64.b64encode(film.read_bytes()).decode()}" in page
+
+
+def refuse_to_draw() -> str:
+    raise RunError("nothing can draw here")
+
+
+def test_a_film_that_is_there_is_taken_as_it_is(copy_of):
+    folder = copy_of("filmed", 0, [1.0])
+    for place in ("videos", "checkpoints/6"):
+        (folder / place).mkdir(parents=True)
+    (folder / "videos" / "6.mp4").write_bytes(b"a film")
+    words = ["--run-dir", str(folder), "--no-replay"]
+    assert main(words, choose_backend=refuse_to_draw) == 0
+    page = (folder / "report.html").read_text()
+    assert base64.b64encode(b"a film").decode() in page
+    assert "nothing can draw" not in page
+
+
+def test_without_opengl_a_note_takes_the_film_s_place(copy_of, tmp_path):
+    folder, out = copy_of("dark", 0, [1.0]), tmp_path / "out"
+    (folder / "checkpoints/6").mkdir(parents=True)
+    before = times(folder)
+    words = ["--run-dir", str(folder), "--out", str(out), "--no-replay"]
+    assert main(words, choose_backend=refuse_to_draw) == 0
+    page = (out / "report.html").read_text()
+    assert "nothing can draw here" in page
+    assert "<video" not in page
+    assert times(folder) == before, "with --out the run stays as it is"
+
+
+def test_runs_of_other_robots_are_compared_in_what_they_share(
+    copy_of: Callable[..., Path], walker: Path, tmp_path: Path
+) -> None:
+    pole = copy_of("pole", 0, [1.0, 2.0])
+    out = tmp_path / "out"
+    words = ["--run-dir", str(pole), "--compare", str(walker), "--out", str(out), *QUICK]
+    assert main(words) == 0
+    found = json.loads((out / "summary.json").read_text())["comparison"]
+    assert [group["robot"] for group in found["groups"]] == ["cartpole", "go1"]
+    assert {test["measure"] for test in found["tests"]} == {"env_steps_per_s", "memory_mb"}
+    assert any("final return" in line for line in found["not_compared"])
