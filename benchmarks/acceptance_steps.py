@@ -35,10 +35,17 @@ class Sizes(NamedTuple):
     kill_after: tuple[float, float]  # s, at random in this range
     train_robot: str
     train_for: str  # a duration, as --time-limit takes it
+    beside: tuple[str, ...]  # flags of versus_brax.py
 
 
-FULL = Sizes("g1", "gpu", (512, 2048, 4096, 8192, 16384), 8, 3, (30.0, 90.0), "g1_12dof", "5m")
-TINY = Sizes("cartpole", "cpu", (16, 32), 4, 1, (8.0, 14.0), "cartpole", "40s")
+FULL = Sizes(
+    *("g1", "gpu", (512, 2048, 4096, 8192, 16384), 8, 3, (30.0, 90.0), "g1_12dof", "5m"),
+    beside=("--num-envs", "4096", "--minibatches", "16"),
+)
+TINY = Sizes(
+    *("cartpole", "cpu", (16, 32), 4, 1, (8.0, 14.0), "cartpole", "40s"),
+    beside=("--num-envs", "8", "--minibatches", "2", "--unroll", "4", "--net", "32", "32"),
+)
 
 
 class Failed(Exception):
@@ -228,6 +235,32 @@ def training(sizes: Sizes) -> dict[str, Any]:
             {name: row.get(name) for name in ("env_steps", "wall_s", "episode_return")}
             for row in rows[:: max(1, len(rows) // 50)]
         ],
+    }
+
+
+def peer(sizes: Sizes) -> dict[str, Any]:
+    """Brax PPO on Playground's G1 and this library's, feet colliding, one run each."""
+    with tempfile.TemporaryDirectory() as place:
+        out = Path(place) / "result.json"
+        script = Path(__file__).with_name("versus_brax.py")
+        command = [sys.executable, str(script), "--only", "brax,feet", "--repeats", "1"]
+        done = subprocess.run(
+            [*command, *sizes.beside, "--out", str(out)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=LIMIT_S,
+        )
+        if done.returncode:
+            raise Failed(failure(done.returncode, done.stderr))
+        record = json.loads(out.read_text())
+    brax, ours = record["rows"]
+    return {
+        "summary": (
+            f"{ours['env_steps_per_s']:,.0f} env steps/s beside {brax['env_steps_per_s']:,.0f}: "
+            f"{ours['times_brax']:.2f} times Brax"
+        ),
+        **{name: record[name] for name in ("sizes", "peer", "rows")},
     }
 
 

@@ -51,6 +51,7 @@ STEPS = {
     "oom": Step("a run that runs out of memory continues with fewer environments", steps.oom),
     "resume": Step("killed and continued under --deterministic: the same bits", steps.resume),
     "precision": Step("bfloat16 against float32", steps.precision),
+    "peer": Step("Brax PPO on Playground's G1 beside it ($JAXRL_HW_PEER_PYTHON)", steps.peer),
     "training": Step("a policy trained for five minutes, evaluated", steps.training),
 }
 

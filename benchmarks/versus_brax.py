@@ -65,13 +65,21 @@ SIDES = {
 }
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the benchmark; 2 for bad input, 1 where a run failed."""
-    return run_command(lambda: _run(sys.argv[1:] if argv is None else argv))
+Command = Callable[[str, argparse.Namespace, Path, int], tuple[list[str], Path]]
+"""(side, flags, an empty folder, seed) -> the command to run and the metrics that it writes."""
 
 
-def _run(argv: Sequence[str]) -> int:
-    args = _parsed(argv)
+def main(argv: Sequence[str] | None = None, command: Command | None = None) -> int:
+    """Run the benchmark; 2 for bad input, 1 where a run failed.
+
+    command: what starts a run; None starts the real ones.
+    """
+    words = sys.argv[1:] if argv is None else argv
+    return run_command(lambda: _run(words, command or start))
+
+
+def _run(argv: Sequence[str], command: Command) -> int:
+    args = parsed(argv)
     sides = args.only or list(SIDES)
     if "brax" in sides:
         _check_peer(args.peer_python)
@@ -80,11 +88,13 @@ def _run(argv: Sequence[str]) -> int:
     for round_ in range(args.repeats):
         for side in sides if round_ % 2 == 0 else reversed(sides):
             with tempfile.TemporaryDirectory() as place:
-                runs[side].append(_timed(side, args, Path(place), seed=round_))
+                words, metrics = command(side, args, Path(place), round_)
+                run = watched(words, metrics, Path(place), args.to_error, args.limit)
+                runs[side].append(run)
                 if side == "brax":
                     made = json.loads((Path(place) / "model.json").read_text())
             print(f"round {round_ + 1}, {side}: {_in_words(runs[side][-1])}", flush=True)
-    rows = [_row(side, runs) for side in sides]
+    rows = [row(side, runs) for side in sides]
     hardware = detect()
     out = args.out or HERE / "results" / f"versus-brax-{hardware.platform}.json"
     sizes = ("num_envs", "unroll", "epochs", "minibatches", "net", "iterations", "repeats")
@@ -105,7 +115,7 @@ def _run(argv: Sequence[str]) -> int:
     return DONE
 
 
-def _parsed(argv: Sequence[str]) -> argparse.Namespace:
+def parsed(argv: Sequence[str]) -> argparse.Namespace:
     parser = OneLineParser(description=__doc__)
     parser.add_argument("--only", type=lambda text: text.split(","), help=", ".join(SIDES))
     parser.add_argument("--peer-python", default=os.environ.get(PEER, sys.executable))
@@ -142,8 +152,9 @@ def _check_peer(python: str) -> None:
         raise UserError(f"--peer-python {python} cannot be run") from error
     if missing := done.stdout.split():
         raise UserError(
-            f"{python} has no {' and no '.join(missing)}: install brax and playground into an "
-            "environment of their own and give --peer-python PATH, or leave brax out of --only"
+            f"the peer's Python has no {' and no '.join(missing)}: install brax and playground "
+            "into an environment of their own and give it as --peer-python PATH, or leave brax out "
+            "of --only"
         )
 
 
@@ -155,17 +166,14 @@ def _peer_versions(python: str) -> dict[str, str]:
     return dict(json.loads(done.stdout))
 
 
-def _timed(side: str, args: argparse.Namespace, place: Path, seed: int) -> Timing:
-    """One run of a side, in a process of its own."""
+def start(side: str, args: argparse.Namespace, place: Path, seed: int) -> tuple[list[str], Path]:
+    """The command of one run of a side, and the metrics that it will write."""
     if side == "brax":
         metrics = place / "metrics.jsonl"
         command = [args.peer_python, str(HERE / "brax_side.py"), *_peer_flags(args, seed)]
-        command += ["--out", str(metrics), "--model-out", str(place / "model.json")]
-    else:
-        metrics = place / "run" / "metrics.jsonl"
-        command = [sys.executable, "-m", "jaxrl_hw.train", *SIDES[side].flags]
-        command += [*_our_flags(args, seed), "--run-dir", str(place / "run")]
-    return watched(command, metrics, place, args.to_error, args.limit)
+        return [*command, "--out", str(metrics), "--model-out", str(place / "model.json")], metrics
+    command = [sys.executable, "-m", "jaxrl_hw.train", *our_flags(side, args, seed)]
+    return [*command, "--run-dir", str(place / "run")], place / "run" / "metrics.jsonl"
 
 
 def _peer_flags(args: argparse.Namespace, seed: int) -> list[str]:
@@ -176,10 +184,12 @@ def _peer_flags(args: argparse.Namespace, seed: int) -> list[str]:
     return [*flags, "--impl", args.peer_impl, "--net", *map(str, args.net)]
 
 
-def _our_flags(args: argparse.Namespace, seed: int) -> list[str]:
+def our_flags(side: str, args: argparse.Namespace, seed: int) -> list[str]:
+    """The flags of `train` for one of our sides."""
     net = list(map(str, args.net))
     goal = ["--timesteps", "0", "--iterations", str(args.iterations)]
     return [
+        *SIDES[side].flags,
         *("--num-envs", str(args.num_envs), "--ppo.unroll", str(args.unroll)),
         *("--ppo.epochs", str(args.epochs), "--timestep", "0.002"),
         *("--ppo.minibatch-size", str(args.num_envs * args.unroll // args.minibatches)),
@@ -188,7 +198,7 @@ def _our_flags(args: argparse.Namespace, seed: int) -> list[str]:
     ]
 
 
-def _row(side: str, runs: dict[str, list[Timing]]) -> dict[str, Any]:
+def row(side: str, runs: dict[str, list[Timing]]) -> dict[str, Any]:
     """Medians of a side, and of its speed over Brax's in the same round."""
 
     def median(pick: Callable[[Timing], float | None]) -> float | None:
