@@ -238,32 +238,6 @@ def training(sizes: Sizes) -> dict[str, Any]:
     }
 
 
-def peer(sizes: Sizes) -> dict[str, Any]:
-    """Brax PPO on Playground's G1 and this library's, feet colliding, one run each."""
-    with tempfile.TemporaryDirectory() as place:
-        out = Path(place) / "result.json"
-        script = Path(__file__).with_name("versus_brax.py")
-        command = [sys.executable, str(script), "--only", "brax,feet", "--repeats", "1"]
-        done = subprocess.run(
-            [*command, *sizes.beside, "--out", str(out)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=LIMIT_S,
-        )
-        if done.returncode:
-            raise Failed(failure(done.returncode, done.stderr))
-        record = json.loads(out.read_text())
-    brax, ours = record["rows"]
-    return {
-        "summary": (
-            f"{ours['env_steps_per_s']:,.0f} env steps/s beside {brax['env_steps_per_s']:,.0f}: "
-            f"{ours['times_brax']:.2f} times Brax"
-        ),
-        **{name: record[name] for name in ("sizes", "peer", "rows")},
-    }
-
-
 def _command(robot: str, place: Path, iterations: int, *flags: str) -> list[str]:
     base = [sys.executable, "-m", "jaxrl_hw.train", "--robot", robot, "--no-tensorboard"]
     base += ["--iterations", str(iterations), "--run-dir", str(place / "run")]
