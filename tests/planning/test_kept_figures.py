@@ -17,7 +17,7 @@ from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.plan import main
 from jaxrl_hw.planning import kept_figures
 from jaxrl_hw.planning.kept_figures import Kept, Point
-from jaxrl_hw.planning.memory_model import footprint
+from jaxrl_hw.planning.memory_model import ESTIMATED
 
 T4 = Hardware("gpu", "T4", 1, 2, 15_360 << 20, 15_360 << 20, "the data sheet of t4")
 L4 = replace(T4, name="L4", memory_total=23_034 << 20)
@@ -141,12 +141,11 @@ def test_a_plan_for_a_card_takes_what_ships(
     expected = {**many.items, "temporaries": max(many.collect, many.update)}
     found = {name: plan["predicted_bytes"][name] for name in expected}
     assert found == pytest.approx(expected, rel=1e-3, abs=many.num_envs)
-    assert plan["predicted_from"] in plan["warnings"][-1] or "kept" in plan["predicted_from"]
+    assert any(plan["predicted_from"] in warning for warning in plan["warnings"])
     # another network is another program: an estimate, as on a card that was not compiled for
-    assert main([*words, "--net.policy", "64", "64"]) == 0
+    assert main([*words, "--net.policy", "48", "48"]) == 0
     other = json.loads(capsys.readouterr().out)
-    assert other["predicted_from"] == footprint(on_a_card(robot="cartpole"), V100).source
-    assert other["predicted_from"] != plan["predicted_from"]
+    assert other["predicted_from"] == ESTIMATED != plan["predicted_from"]
 
 
 @pytest.fixture(scope="module")
