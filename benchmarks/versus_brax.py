@@ -83,6 +83,7 @@ def _run(argv: Sequence[str], command: Command) -> int:
     sides = args.only or list(SIDES)
     if "brax" in sides:
         _check_peer(args.peer_python)
+    out = args.out or HERE / "results" / f"versus-brax-{detect().platform}.json"
     runs: dict[str, list[Timing]] = {side: [] for side in sides}
     made: dict[str, Any] = {}
     for round_ in range(args.repeats):
@@ -94,11 +95,27 @@ def _run(argv: Sequence[str], command: Command) -> int:
                 if side == "brax":
                     made = json.loads((Path(place) / "model.json").read_text())
             print(f"round {round_ + 1}, {side}: {_in_words(runs[side][-1])}", flush=True)
-    rows = [row(side, runs) for side in sides]
+        record = _record(argv, args, runs, made)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    _show(record)
+    print(f"written to {out}")
+    return DONE
+
+
+def _record(
+    argv: Sequence[str],
+    args: argparse.Namespace,
+    runs: dict[str, list[Timing]],
+    made: dict[str, Any],
+) -> dict[str, Any]:
+    """What is written after each round.
+
+    made: what was done to build the peer's model; empty where it did not run.
+    """
     hardware = detect()
-    out = args.out or HERE / "results" / f"versus-brax-{hardware.platform}.json"
-    sizes = ("num_envs", "unroll", "epochs", "minibatches", "net", "iterations", "repeats")
-    record = {
+    sizes = ("num_envs", "unroll", "epochs", "minibatches", "net", "iterations")
+    return {
         "hardware": f"{hardware.name}, {hardware.cores} cores",
         "command": " ".join(["python benchmarks/versus_brax.py", *_public(argv)]),
         "sizes": {name: getattr(args, name) for name in sizes},
@@ -106,13 +123,8 @@ def _run(argv: Sequence[str], command: Command) -> int:
         "versions": package_versions(),
         "commit": git_commit(),
         "peer": {**made, "versions": _peer_versions(args.peer_python)} if made else None,
-        "rows": rows,
+        "rows": [row(side, runs) for side in runs],
     }
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    _show(record)
-    print(f"written to {out}")
-    return DONE
 
 
 def parsed(argv: Sequence[str]) -> argparse.Namespace:
