@@ -79,7 +79,7 @@ def environment(impl: str) -> tuple[Joystick, dict[str, Any]]:
     model = env.mj_model
     return env, {
         "impl": impl,
-        "shown_meshes_removed": lean["g1_mjx_feetonly.xml"][1],
+        "mesh_geoms_removed": lean["g1_mjx_feetonly.xml"][1],
         "mass_kg": round(float(model.body_mass.sum()), 3),
         "joints": int(model.nu),
         "pairs_that_may_meet": int(model.npair),

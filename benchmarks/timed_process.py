@@ -14,12 +14,15 @@ from jaxrl_hw.errors import RunError
 from jaxrl_hw.planning.benchmark import failure
 
 HERE = Path(__file__).resolve().parent
+COMPILING = 2
+"""Iterations whose speed does not count: on jax 0.10 brax compiles its training in the first and,
+for the placement of its results, again in the second."""
 
 
 class Timing(NamedTuple):
     """One run."""
 
-    env_steps_per_s: float | None  # median of the iterations after the first
+    env_steps_per_s: float | None  # median of the iterations after `COMPILING`
     first_iteration_s: float  # from the start of the process to the first line of its metrics
     peak_resident_bytes: int
     to_error_s: float | None  # likewise to the first line with the error; None where it was not met
@@ -59,7 +62,7 @@ def watched(
     if not ended and (process.returncode or not first):
         text = (place / "stderr").read_text(errors="replace")
         raise RunError(f"{command[1:3]}: {failure(process.returncode, text)}")
-    rates = [row["env_steps_per_s"] for row in rows[1:]]
+    rates = [row["env_steps_per_s"] for row in rows[COMPILING:]]
     return Timing(statistics.median(rates) if rates else None, first, 1024 * usage.ru_maxrss, met)
 
 

@@ -29,7 +29,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from timed_process import HERE, Timing, watched
+from timed_process import COMPILING, HERE, Timing, watched
 
 from jaxrl_hw.checkpointing.provenance import git_commit, package_versions
 from jaxrl_hw.cli.arguments import OneLineParser
@@ -137,7 +137,7 @@ def parsed(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--minibatches", type=int, default=4)
     parser.add_argument("--net", type=int, nargs="+", default=[512, 256, 128])
-    parser.add_argument("--iterations", type=int, default=4, help="of a run; the first compiles")
+    parser.add_argument("--iterations", type=int, default=6, help="of a run; two compile")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each side")
     parser.add_argument("--to-error", type=float, default=0.0, metavar="M/S")
     parser.add_argument("--limit", type=float, default=3600.0, help="s, of a run with --to-error")
@@ -150,8 +150,11 @@ def parsed(argv: Sequence[str]) -> argparse.Namespace:
         raise UserError(
             f"--num-envs {args.num_envs} must be a multiple of --minibatches {args.minibatches}"
         )
-    if args.iterations < 2 or args.repeats < 1:
-        raise UserError("--iterations must be at least 2 and --repeats at least 1")
+    if args.iterations <= COMPILING or args.repeats < 1:
+        raise UserError(
+            f"--iterations must be more than the {COMPILING} that compile, and --repeats at least "
+            f"1; got {args.iterations} and {args.repeats}"
+        )
     return args
 
 
@@ -264,8 +267,8 @@ def _show(record: dict[str, Any]) -> None:
         print(f"| {row['about']} | {' | '.join(shown)} |")
     if peer := record["peer"]:
         print(
-            f"Playground's model is its wheel's MJCF without the {peer['shown_meshes_removed']} "
-            f"meshes that are only looked at (they are not in the wheel): {peer['joints']} joints, "
+            f"Playground's model is its wheel's MJCF without {peer['mesh_geoms_removed']} geoms "
+            f"that only show meshes, which are not in the wheel: {peer['joints']} joints, "
             f"{peer['mass_kg']} kg, {peer['pairs_that_may_meet']} pairs that may meet."
         )
 
