@@ -66,7 +66,7 @@ def test_what_ships_predicts_what_the_compiler_counts_at_other_sizes() -> None:
 
 
 @pytest.mark.parametrize("num_envs", [512, 1024, 3000, 8192])
-@pytest.mark.parametrize("unroll", [4, 12, 40])
+@pytest.mark.parametrize("unroll", [4, 6, 8])
 def test_figures_scale_with_environments_and_unroll(num_envs: int, unroll: int, file: Path) -> None:
     config = on_a_card(num_envs)
     config = replace(config, ppo=replace(config.ppo, unroll=unroll))
@@ -91,7 +91,7 @@ def test_figures_hold_for_the_program_that_was_compiled_and_for_no_other(file: P
     joystick, ppo, net = config.joystick, config.ppo, config.net
     for same in (
         replace(config, seed=5),
-        replace(config, ppo=replace(ppo, epochs=9, clip=0.1, unroll=30)),
+        replace(config, ppo=replace(ppo, epochs=9, clip=0.1, unroll=16)),
         replace(config, joystick=replace(joystick, push_speed=3.0)),
         on_a_card(512),
     ):
@@ -109,6 +109,7 @@ def test_figures_hold_for_the_program_that_was_compiled_and_for_no_other(file: P
         replace(config, joystick=replace(joystick, dry_friction=False)),
         replace(config, joystick=replace(joystick, foresight=False)),
         replace(config, curriculum=()),
+        replace(config, ppo=replace(ppo, unroll=30)),  # a batch far beyond what was compiled
     ):
         assert kept_figures.find(other, T4, file) is None
     assert kept_figures.find(config, L4, file) is not None
