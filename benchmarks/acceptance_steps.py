@@ -35,10 +35,17 @@ class Sizes(NamedTuple):
     kill_after: tuple[float, float]  # s, at random in this range
     train_robot: str
     train_for: str  # a duration, as --time-limit takes it
+    beside: tuple[str, ...]  # flags of versus_brax.py
 
 
-FULL = Sizes("g1", "gpu", (512, 2048, 4096, 8192, 16384), 8, 3, (30.0, 90.0), "g1_12dof", "5m")
-TINY = Sizes("cartpole", "cpu", (16, 32), 4, 1, (8.0, 14.0), "cartpole", "40s")
+FULL = Sizes(
+    *("g1", "gpu", (512, 2048, 4096, 8192, 16384), 8, 3, (30.0, 90.0), "g1_12dof", "5m"),
+    beside=("--num-envs", "4096", "--minibatches", "16"),
+)
+TINY = Sizes(
+    *("cartpole", "cpu", (16, 32), 4, 1, (8.0, 14.0), "cartpole", "40s"),
+    beside=("--num-envs", "8", "--minibatches", "2", "--unroll", "4", "--net", "32", "32"),
+)
 
 
 class Failed(Exception):

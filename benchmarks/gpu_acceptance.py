@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import acceptance_steps as steps
+from acceptance_peer import peer
 
 from jaxrl_hw.checkpointing.provenance import git_commit, package_versions
 from jaxrl_hw.cli.command import DONE, FAILED, run_command
@@ -51,6 +52,7 @@ STEPS = {
     "oom": Step("a run that runs out of memory continues with fewer environments", steps.oom),
     "resume": Step("killed and continued under --deterministic: the same bits", steps.resume),
     "precision": Step("bfloat16 against float32", steps.precision),
+    "peer": Step("Brax PPO on Playground's G1 beside it ($JAXRL_HW_PEER_PYTHON)", peer),
     "training": Step("a policy trained for five minutes, evaluated", steps.training),
 }
 

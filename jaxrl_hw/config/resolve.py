@@ -67,6 +67,14 @@ def discrete_count(config: Config) -> int:
     )
 
 
+def state_bytes(config: Config) -> tuple[int, int]:
+    """Bytes of one environment's state, as float32 numbers: by its task's `sizes`, and beside."""
+    robot, task = robot_spec(config), task_name(config)
+    stages = [settings for _, settings in stage_settings(config)]
+    sizes = task_sizes(task, robot, stages[0])
+    return 4 * sizes[2], 4 * task_entry(task).more_numbers(stages, robot)
+
+
 def sized(config: Config, num_envs: int, platform: str = "cpu") -> Config:
     """The config with all that its algorithm makes of a number of environments and the kind of
     device, such as the unroll; what is given already stays."""

@@ -1,7 +1,8 @@
 """How much memory a run needs, item by item, worked out without importing jax.
 
-The figures are the compiler's where the program has been measured on this machine, else an estimate
-from the sizes of networks, batch and environments.
+The figures are the compiler's where the program has been measured on this machine; else those kept
+with the package, where they are of this program and this card; else an estimate from the sizes of
+networks, batch and environments.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from jaxrl_hw.config.resolve import (
     algorithm_needs,
     robot_spec,
     sized,
-    stage_settings,
+    state_bytes,
     task_name,
 )
 from jaxrl_hw.config.schema import Config
-from jaxrl_hw.envs.tasks import task_entry, task_sizes
 from jaxrl_hw.hardware import measurement_cache, profiles
 from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.hardware.sizing import MemoryNeed
+from jaxrl_hw.planning import kept_figures
 from jaxrl_hw.planning.devices import on_each
 from jaxrl_hw.types import Needs
 
@@ -113,6 +114,8 @@ def footprint(config: Config, hardware: Hardware) -> Footprint:
     """The expected footprint of a config whose engine and devices are settled."""
     known = measurement_cache.load(program_key(config, hardware))
     parts, source = estimate(config, hardware, algorithm_needs(config)), ESTIMATED
+    if kept := kept_figures.find(config, hardware):
+        parts, source = kept
     parts = on_each(parts, config, hardware)
     low, high = min(known.points, default=0), max(known.points, default=0)
     covers_all_sizes = high >= max(2 * low, MEASURED_AT[1])
@@ -158,7 +161,7 @@ def _lines(
 
 def checkpoint_bytes(config: Config, num_envs: int) -> int:
     """What one checkpoint is expected to take on disk: the learner and the environments."""
-    needs, (state, parts) = algorithm_needs(config), _state_bytes(config)
+    needs, (state, parts) = algorithm_needs(config), state_bytes(config)
     learner = PACKED_WEIGHTS * (needs.network_bytes + needs.optimizer_bytes)
     learner += needs.replay_bytes if config.save_replay == "yes" else 0
     each = PACKED_ENVS * (state + needs.memory_bytes) + PACKED_PARTS * parts
@@ -187,21 +190,13 @@ def _evaluates(config: Config) -> bool:
     return goal >= config.save_every and steps >= config.eval_every
 
 
-def _state_bytes(config: Config) -> tuple[int, int]:
-    """Bytes of one environment's state, as float32 numbers: by its task's `sizes`, and beside."""
-    robot, task = robot_spec(config), task_name(config)
-    stages = [settings for _, settings in stage_settings(config)]
-    sizes = task_sizes(task, robot, stages[0])
-    return 4 * sizes[2], 4 * task_entry(task).more_numbers(stages, robot)
-
-
 def estimate(config: Config, hardware: Hardware, needs: Needs) -> dict[str, MemoryNeed]:
     """The items but for libraries and driver, from sizes alone.
 
     config: whose engine is settled.
     needs: of its algorithm.
     """
-    state = sum(_state_bytes(config))
+    state = sum(state_bytes(config))
     dofs = len(robot_spec(config).action_scale) + 6
     if config.physics == "native":
         engine = MemoryNeed(POOL_PER_THREAD * (config.threads or hardware.cores), 4 * state)

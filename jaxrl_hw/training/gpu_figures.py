@@ -1,6 +1,7 @@
 """The memory and launches of a run's program on a GPU that is not here, from XLA's GPU compiler.
 
-`measured` starts this module as a process of its own, in which JAX finds the compiler's wheels.
+`measured` and `compiled_point` start this module as a process of its own, in which JAX finds the
+compiler's wheels.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,12 @@ from jaxrl_hw.hardware import gpu_compiler, hlo
 from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.hardware.measurement_cache import store
 from jaxrl_hw.planning import memory_model
+from jaxrl_hw.planning.kept_figures import Point
+from jaxrl_hw.types import TrainState
 
 COMPILED_AT = (1024, 4096)
 """Numbers of environments whose program is compiled: what a GPU trains with."""
+_NO_FIGURES = "the compiler gave no memory figures"
 _KEPT_LINES = 3
 """Of the compiler's messages, in an error."""
 
@@ -44,9 +49,29 @@ def measured(config: Config, hardware: Hardware, card: str) -> dict[str, Any]:
       UserError: the compiler is not installed, or has no description of the card.
       RunError: the compiler failed.
     """
+    found = _in_its_process("two sizes", config, card)
+    points = {int(number): items for number, items in found["points"].items()}
+    store(memory_model.program_key(config, hardware), points=points)
+    return {**found, "points": points}
+
+
+def compiled_point(config: Config, card: str) -> Point:
+    """The memory of a config's program with its number of environments on a card.
+
+    config: its engine is "mjx", its num_envs a number; an open unroll is the one that suits it.
+
+    Raises:
+      UserError, RunError: see `measured`.
+    """
+    found = _in_its_process("one size", config, card)
+    return Point(**found)
+
+
+def _in_its_process(task: str, config: Config, card: str) -> dict[str, Any]:
+    """What one of `_TASKS` returns, from a process with the compiler's wheels."""
     target = gpu_compiler.target(card)
     gpu_compiler.check_installed()
-    job = {"config": validation.to_dict(config), "target": str(target)}
+    job = {"task": task, "config": validation.to_dict(config), "target": str(target)}
     done = subprocess.run(
         [sys.executable, "-m", "jaxrl_hw.training.gpu_figures"],
         input=json.dumps(job),
@@ -59,28 +84,16 @@ def measured(config: Config, hardware: Hardware, card: str) -> dict[str, Any]:
         lines = [line for line in done.stderr.splitlines() if line.strip()][-_KEPT_LINES:]
         raise RunError(f"the GPU compiler failed for {card}: {' | '.join(lines) or 'no message'}")
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    points = {int(number): items for number, items in found["points"].items()}
-    store(memory_model.program_key(config, hardware), points=points)
-    return {**found, "points": points}
+    return found
 
 
-def figures(config: Config, target: Path) -> dict[str, Any]:
+def _two_sizes(config: Config, target: Path) -> dict[str, Any]:
     """What `measured` returns, in a process with `gpu_compiler.environment`'s variables."""
-    import jax
-
     from jaxrl_hw.training.measure import compiled_points
 
-    card = gpu_compiler.sharding(target)
-
-    def on_card(form: Any) -> Any:
-        def placed(leaf: Any) -> Any:
-            return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=card)
-
-        return jax.tree.map(placed, form)
-
-    points, compiled = compiled_points(config, COMPILED_AT, place=on_card, platform="gpu")
+    points, compiled = compiled_points(config, COMPILED_AT, place=_placed(target), platform="gpu")
     if not points:
-        raise RunError("the compiler gave no memory figures")
+        raise RunError(_NO_FIGURES)
     halves = {"collect": compiled.collect, "update": compiled.update}
     return {
         # MJX keeps memory beside its arrays on a CPU only
@@ -89,12 +102,49 @@ def figures(config: Config, target: Path) -> dict[str, Any]:
     }
 
 
+def _one_size(config: Config, target: Path) -> dict[str, Any]:
+    """The fields of `compiled_point`'s result, likewise."""
+    from jaxrl_hw.training.measure import items_of, program_memory
+    from jaxrl_hw.training.run import environments
+    from jaxrl_hw.training.train_step import compile_train_step, state_form
+
+    env, algorithm = environments(config)
+    form = state_form(env, algorithm)
+    compiled = compile_train_step(env, algorithm, _placed(target)(form))
+    collect, update = program_memory(compiled.collect), program_memory(compiled.update)
+    if not (collect and update):
+        raise RunError(_NO_FIGURES)
+    items = items_of(env, form, compiled.batch, collect, update, "gpu")
+    del items["temporaries"], items["physics"]
+    return {
+        "num_envs": env.num_envs,
+        "unroll": algorithm.unroll,
+        "items": items,
+        "collect": collect.temporaries,
+        "update": update.temporaries,
+    }
+
+
+def _placed(target: Path) -> Callable[[TrainState], TrainState]:
+    """Gives the form of a state the described card to compile for."""
+    import jax
+
+    card = gpu_compiler.sharding(target)
+
+    def placed(leaf: Any) -> Any:
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=card)
+
+    return lambda form: jax.tree.map(placed, form)
+
+
+_TASKS = {"two sizes": _two_sizes, "one size": _one_size}
+
+
 def _main() -> int:
     job = json.load(sys.stdin)
     try:
-        found = figures(
-            validation.from_dict(job["config"], Config(), "the job"), Path(job["target"])
-        )
+        config = validation.from_dict(job["config"], Config(), "the job")
+        found = _TASKS[job["task"]](config, Path(job["target"]))
     except RunError as error:
         print(one_line(error), file=sys.stderr)
         return 1

@@ -37,13 +37,18 @@ def test_steps_run_alone_and_their_results_add_up(
     # a step that fails has its reason, and takes nothing from the others
     monkeypatch.setenv("JAX_PLATFORMS", "no_such_platform")
     assert acceptance.main([*asked, "--only", "precision"]) == 1
+    # the peer is not installed beside the library
+    monkeypatch.delenv("JAXRL_HW_PEER_PYTHON", raising=False)
+    assert acceptance.main([*asked, "--only", "peer"]) == 1
     steps = record(tmp_path)["steps"]
+    assert steps["peer"]["status"] == "fail"
+    assert "brax" in steps["peer"]["why"]
     assert steps["precision"]["status"] == "fail"
     assert steps["precision"]["why"]
     assert steps["sizing"] == sizing
     (page,) = tmp_path.glob("*.md")
     assert [line.split(":")[0] for line in page.read_text().splitlines() if ": " in line] == [
-        *("| sizing", "| flags", "| precision")
+        *("| sizing", "| flags", "| precision", "| peer")
     ]
 
 

@@ -45,7 +45,7 @@ def test_the_compilers_figures_are_kept_for_plans_of_that_card(
     monkeypatch.setenv("JAXRL_HW_CACHE", str(tmp_path))
     monkeypatch.setenv("JAXRL_HW_GPU_COMPILER", str(compiler))
     monkeypatch.chdir(tmp_path)
-    config = make_plan(on_a_gpu("cartpole"), CARD).config
+    config = make_plan(on_a_gpu("cartpole", 1024), CARD).config
     assert footprint(config, CARD).source != COMPILED
     found = measured(config, CARD, "t4")
     known = footprint(config, CARD)
@@ -60,7 +60,7 @@ def test_the_compilers_figures_are_kept_for_plans_of_that_card(
     assert found["launches"]["collect"][0] > 100
     # what is kept is not compiled again
     monkeypatch.delenv("JAXRL_HW_GPU_COMPILER")
-    assert main(["--robot", "cartpole", "--gpu", "t4", "--num-envs", "64", "--compile"]) == 0
+    assert main(["--robot", "cartpole", "--gpu", "t4", "--num-envs", "1024", "--compile"]) == 0
     assert "compiler" in capsys.readouterr().out
 
 

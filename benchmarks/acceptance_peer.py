@@ -1,0 +1,40 @@
+"""The step of gpu_acceptance.py that runs another library beside this one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from acceptance_steps import LIMIT_S, Failed, Sizes
+
+from jaxrl_hw.planning.benchmark import failure
+
+
+def peer(sizes: Sizes) -> dict[str, Any]:
+    """Brax PPO on Playground's G1 and this library's, feet colliding, one run each."""
+    with tempfile.TemporaryDirectory() as place:
+        out = Path(place) / "result.json"
+        script = Path(__file__).with_name("versus_brax.py")
+        command = [sys.executable, str(script), "--only", "brax,feet", "--repeats", "1"]
+        done = subprocess.run(
+            [*command, *sizes.beside, "--out", str(out)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=LIMIT_S,
+        )
+        if done.returncode:
+            raise Failed(failure(done.returncode, done.stderr))
+        record = json.loads(out.read_text())
+    brax, ours = record["rows"]
+    return {
+        "summary": (
+            f"{ours['env_steps_per_s']:,.0f} env steps/s beside {brax['env_steps_per_s']:,.0f}: "
+            f"{ours['times_brax']:.2f} times Brax"
+        ),
+        **{name: record[name] for name in ("sizes", "peer", "rows")},
+    }
