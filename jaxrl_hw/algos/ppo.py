@@ -1,12 +1,14 @@
 """Proximal policy optimization.
 
 Schulman et al. 2017 (arXiv:1707.06347), with generalized advantage estimation, running observation
-statistics, a learning rate that follows the KL divergence, and a mirror loss for robots whose left
-and right are alike (Yu, Turk and Liu 2018, arXiv:1801.08093).
+statistics, and a learning rate that follows the KL divergence. A robot whose left and right are
+alike has networks that are symmetric by construction (`networks.equivariant`), or a mirror loss
+(Yu, Turk and Liu 2018, arXiv:1801.08093).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +23,7 @@ from jaxrl_hw.algos.estimation import estimation_loss, fresh_head
 from jaxrl_hw.algos.networks import distributions, normalize
 from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.algos.optimizer import adapt_rate, clock_of, make_optimizer, noise_bound
-from jaxrl_hw.algos.ppo_settings import ENTRY, SYMMETRIES, PPOConfig
+from jaxrl_hw.algos.ppo_settings import ENTRY, SYMMETRIES, PPOConfig, symmetry_of
 from jaxrl_hw.algos.samples import Samples, policy_inputs, samples_of, with_mirrored
 from jaxrl_hw.errors import unknown
 from jaxrl_hw.types import (
@@ -49,9 +51,10 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
         raise unknown("lr schedule", config.lr_schedule, ("adaptive", "fixed"))
     if config.symmetry not in SYMMETRIES:
         raise unknown("symmetry mode", config.symmetry, SYMMETRIES)
+    config = replace(config, symmetry=symmetry_of(config, net, spec.symmetry is not None))
     symmetry = None if config.symmetry == "none" else spec.symmetry
     built_in = symmetry if config.symmetry == "network" else None
-    nets = actor_critic.nets_of(net, spec, symmetry, precision, config.symmetry == "network")
+    nets = actor_critic.nets_of(net, spec, symmetry, precision, built_in is not None)
     optimizer = make_optimizer(config)
     sizes = Sizes(spec.obs_size, spec.critic_size, spec.action_size, spec.symmetry is not None)
     needs = ENTRY.needs(config, net, sizes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.algos.on_policy import on_policy_needs, square_root_rule
@@ -11,7 +11,8 @@ from jaxrl_hw.algos.registry import AlgorithmEntry, needs_continuous_actions
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.types import Needs, Sizes, setting
 
-SYMMETRIES = ("network", "loss", "augment", "none")
+SymmetryMode = Literal["network", "loss", "augment", "none"]
+SYMMETRIES = get_args(SymmetryMode)
 
 
 @dataclass(frozen=True)
@@ -65,10 +66,10 @@ class PPOConfig:
     """Pretrain the policy on the task's open-loop motion (stepping in place), if it has one."""
     max_grad_norm: float = setting(1.0, at_least=1e-9)
     """Gradients are scaled down to this global norm."""
-    symmetry: Literal["network", "loss", "augment", "none"] = setting("loss")
+    symmetry: SymmetryMode = setting("loss")
     """How a robot whose left and right are alike learns from both: network (networks that treat a
-    mirror image alike by construction), loss (mirror loss on the policy mean), augment (mirrored
-    copies of the batch) or none."""
+    mirror image alike by construction, with hidden layers of even widths; a gru has the mirror
+    loss), loss (mirror loss on the policy mean), augment (mirrored copies of the batch) or none."""
     symmetry_coef: float = setting(1.0, at_least=0.0)
     """Weight of the mirror loss."""
     estimation_coef: float = setting(0.0, at_least=0.0)
@@ -82,7 +83,29 @@ class PPOConfig:
             raise UserError(f"--ppo.lr-min {self.lr_min} is above --ppo.lr-max {self.lr_max}")
 
 
+def symmetry_of(ppo: PPOConfig, net: NetConfig, has_symmetry: bool) -> SymmetryMode:
+    """The symmetry mode that holds: "none" for a robot without a mirror image.
+
+    Raises:
+      UserError: a network of an odd width cannot be symmetric by construction.
+    """
+    if not has_symmetry:
+        return "none"
+    if ppo.symmetry != "network":
+        return ppo.symmetry
+    if net.memory == "gru":
+        return "loss"
+    for flag, widths in (("--net.policy", net.policy), ("--net.value", net.value)):
+        if odd := [width for width in widths if width % 2]:
+            raise UserError(
+                f"{flag} has the odd width {odd[0]}: --ppo.symmetry network wants even ones, such "
+                f"as {odd[0] + 1}; or use --ppo.symmetry loss"
+            )
+    return "network"
+
+
 def _needs(ppo: PPOConfig, net: NetConfig, sizes: Sizes) -> Needs:
+    symmetry = symmetry_of(ppo, net, sizes.has_symmetry)
     estimator = (net.policy[-1] + 1) * max(sizes.critic - sizes.obs, 0)
     return on_policy_needs(
         net,
@@ -90,7 +113,7 @@ def _needs(ppo: PPOConfig, net: NetConfig, sizes: Sizes) -> Needs:
         unroll=ppo.unroll,
         epochs=ppo.epochs,
         minibatch_size=ppo.minibatch_size,
-        mirrors=sizes.has_symmetry and ppo.symmetry in ("loss", "augment"),
+        mirrors=symmetry in ("loss", "augment"),
         more_weights=estimator if ppo.estimation_coef else 0,
         averages=bool(ppo.weight_averaging),
     )
@@ -132,6 +155,7 @@ ENTRY = AlgorithmEntry(
     "jaxrl_hw.algos.ppo",
     _sized,
     _warm_started,
+    inherits=("symmetry",),
     smaller_minibatches=lambda ppo: replace(ppo, minibatch_size=max(1, ppo.minibatch_size // 2)),
     shorter_unroll=lambda ppo: replace(ppo, unroll=max(1, ppo.unroll // 2)),
     shrinks=("minibatch_size", "unroll"),

@@ -68,6 +68,8 @@ class AlgorithmEntry(NamedTuple):
     warm_started: Callable[[Any, int, bool], Any] | None = None
     """(settings, env steps that the policy has trained, whether its critic comes along) ->
     settings that do not throw a trained policy off; None where it cannot start from one."""
+    inherits: tuple[str, ...] = ()
+    """Names of its settings that a policy to start from decides: they say what form it has."""
     smaller_minibatches: Callable[[Any], Any] = lambda settings: settings
     """The settings with minibatches of half the size: after out of memory."""
     shrinks: tuple[str, ...] = ()

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.algos.registry import algorithm_entry
 from jaxrl_hw.checkpointing.run_dir import RunDir, is_run_folder
 from jaxrl_hw.config import migrations
@@ -51,7 +50,7 @@ def config_of(policy: PortablePolicy, source: str) -> Config:
 class Origin(NamedTuple):
     """What `--init-from` names, without loading jax."""
 
-    net: NetConfig
+    config: Config
     iteration: int
     env_steps: int
 
@@ -69,16 +68,17 @@ def origin_of(source: str) -> Origin:
                 f"{source} does not exist"
             )
         policy = open_policy(source)
-        net = with_values(config_of(policy, source).net, policy.form)
+        own = config_of(policy, source)
+        own = replace(own, net=with_values(own.net, policy.form))
         done = int(policy.meta["iteration"]), int(policy.meta["env_steps"])
-        return Origin(net, *done)
+        return Origin(own, *done)
     run = RunDir(Path(source).expanduser())
     saved, iteration = read_settings(run), run.newest_checkpoint()
     if saved is None or not iteration:
         lacks = "config.json" if saved is None else "checkpoint yet"
         raise UserError(f"--init-from {source} is no run to start from: it has no {lacks}")
-    net = config_from(saved, str(run.config_json)).net
-    return Origin(net, iteration, env_steps_at(run, saved, iteration))
+    own = config_from(saved, str(run.config_json))
+    return Origin(own, iteration, env_steps_at(run, saved, iteration))
 
 
 _FORM = ("policy", "value", "activation", "memory", "history", "gru")
@@ -99,7 +99,7 @@ def like_origin(config: Config, source: str) -> Config:
     if not source:
         return config
     origin, algorithm = origin_of(source), algorithm_entry(config.algo)
-    same = {f"net.{name}": getattr(origin.net, name) for name in _FORM}
+    same = {f"net.{name}": getattr(origin.config.net, name) for name in _FORM}
     begun = tuple(
         replace(stage, env_steps=stage.env_steps and max(1, stage.env_steps - origin.env_steps))
         for stage in config.curriculum
@@ -107,4 +107,6 @@ def like_origin(config: Config, source: str) -> Config:
     settings = algorithm.started_from(
         source, getattr(config, algorithm.name), origin.env_steps, is_run_folder(source)
     )
+    own = getattr(origin.config, algorithm.name)
+    settings = replace(settings, **{name: getattr(own, name) for name in algorithm.inherits})
     return with_values(config, {**same, "curriculum": begun, algorithm.name: settings})
