@@ -86,7 +86,7 @@ def ladder_text(config: Config) -> str:
     for name, values in columns.items():
         if values:
             texts.append(shown[name].format(_named(values)))
-    return f"continues with {'; then '.join(texts)}" if texts else "nothing can be halved"
+    return f"shrinks to {'; then to '.join(texts)}" if texts else "nothing can be halved"
 
 
 def _named(values: Sequence[int]) -> str:
