@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jaxrl_hw.hardware.measurement_cache import EMPTY, load, store
+from jaxrl_hw.hardware.measurement_cache import EMPTY, Measurement, load, store
 
 PROGRAM = {"robot": "g1", "net": {"policy": (256, 128)}, "device": "EPYC"}
 
@@ -67,4 +67,4 @@ def test_another_lowered_program_discards_what_was_measured():
     assert set(known.points) == {64, 128}, "another number of environments is another text"
     assert store(PROGRAM, lowered={64: "a"}) == known
     known = store(PROGRAM, points={64: {"rollout": 4}}, lowered={64: "c"})
-    assert load(PROGRAM) == known == ({64: {"rollout": 4}}, {}, None, None, {64: "c"})
+    assert load(PROGRAM) == known == Measurement({64: {"rollout": 4}}, {}, None, None, {64: "c"})
