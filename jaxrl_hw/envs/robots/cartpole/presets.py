@@ -19,7 +19,16 @@ PRESETS: dict[str, dict[str, Any]] = {
     "fast": {"timesteps": 800_000},
     "optimized": {"timesteps": 1_600_000},
     "best": {"timesteps": 3_200_000},
-    "a2c": {"max_envs": 64, "a2c.n_steps": 16, "a2c.gamma": 0.98, "a2c.learning_rate": 2e-3},
+    # short batches: with one step along the gradient of each, it takes many of them
+    "a2c": {
+        "timesteps": 4_000_000,
+        "max_envs": 64,
+        "net.init_std": 0.5,
+        "a2c.n_steps": 8,
+        "a2c.gamma": 0.98,
+        "a2c.learning_rate": 7e-4,
+        "a2c.entropy_coef": 0.0,
+    },
     # few environments, many small steps
     "sac": {
         "timesteps": 100_000,
