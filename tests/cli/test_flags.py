@@ -38,7 +38,7 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
         (["--algo", "sacc"], ['"sacc"', '"sac"?']),
         (["--physics", "bullet"], ['"bullet"', "auto, mjx, native, warp"]),
         (["--precision", "float16"], ['"float16"', '"bfloat16"?']),
-        (["--ppo.symmetry", "both"], ['ppo symmetry "both"', "augment, loss, none"]),
+        (["--ppo.symmetry", "both"], ['ppo symmetry "both"', "augment, loss, network, none"]),
         (["--iteration", "5"], ['"--iteration"', '"--iterations"?']),
         (["--ppo.gama", "0.9"], ['"--ppo.gama"', '"--ppo.gamma"?']),
         (["--ppo.gamma", "1.5"], ["--ppo.gamma", "0", "1", "1.5"]),
