@@ -56,7 +56,8 @@ def file(tmp_path: Path) -> Path:
 def test_what_ships_predicts_what_the_compiler_counts_at_other_sizes() -> None:
     checked = 0
     for kept in kept_figures.load():
-        for check in kept.checks:
+        usual = kept_figures.FURTHEST * max(one.samples for one in kept.points)
+        for check in (one for one in kept.checks if one.samples <= usual):
             parts = kept_figures.scaled(kept, check.unroll, check.num_envs)
             predicted = sum(part.total(check.num_envs) for part in parts.values())
             counted = sum(check.items.values()) + max(check.collect, check.update)
@@ -65,8 +66,9 @@ def test_what_ships_predicts_what_the_compiler_counts_at_other_sizes() -> None:
     assert checked > 0
 
 
-@pytest.mark.parametrize("num_envs", [512, 1024, 3000, 8192])
-@pytest.mark.parametrize("unroll", [4, 6, 8])
+@pytest.mark.parametrize(
+    ("num_envs", "unroll"), [(512, 17), (512, 4), (1024, 30), (3000, 7), (7280, 5), (8192, 4)]
+)
 def test_figures_scale_with_environments_and_unroll(num_envs: int, unroll: int, file: Path) -> None:
     config = on_a_card(num_envs)
     config = replace(config, ppo=replace(config.ppo, unroll=unroll))
@@ -79,11 +81,16 @@ def test_figures_scale_with_environments_and_unroll(num_envs: int, unroll: int, 
     larger = max(true.collect, true.update)
     assert parts["temporaries"].total(num_envs) == pytest.approx(larger, rel=1e-3)
     assert "T4" in source
-    # where the number is open the two ends decide, and no size between them is underestimated
-    parts, _ = kept_figures.find(replace(config, num_envs="auto"), T4, file) or ({}, "")
-    open_size = parts["temporaries"].total(num_envs)
-    if 1024 <= num_envs <= 8192:
-        assert open_size >= 0.999 * larger
+
+
+def test_where_the_number_is_open_no_size_in_between_is_underestimated(file: Path) -> None:
+    largest = on_a_card(8192)
+    found = kept_figures.find(replace(largest, num_envs="auto"), T4, file)
+    assert found is not None
+    for number in (1024, 3000, 8192):
+        true = point(replace(largest, num_envs=number))
+        larger = max(true.collect, true.update)
+        assert found[0]["temporaries"].total(number) >= 0.999 * larger
 
 
 def test_figures_hold_for_the_program_that_was_compiled_and_for_no_other(file: Path) -> None:
@@ -91,7 +98,7 @@ def test_figures_hold_for_the_program_that_was_compiled_and_for_no_other(file: P
     joystick, ppo, net = config.joystick, config.ppo, config.net
     for same in (
         replace(config, seed=5),
-        replace(config, ppo=replace(ppo, epochs=9, clip=0.1, unroll=16)),
+        replace(config, ppo=replace(ppo, epochs=9, clip=0.1, unroll=9)),
         replace(config, joystick=replace(joystick, push_speed=3.0)),
         on_a_card(512),
     ):
@@ -109,7 +116,7 @@ def test_figures_hold_for_the_program_that_was_compiled_and_for_no_other(file: P
         replace(config, joystick=replace(joystick, dry_friction=False)),
         replace(config, joystick=replace(joystick, foresight=False)),
         replace(config, curriculum=()),
-        replace(config, ppo=replace(ppo, unroll=30)),  # a batch far beyond what was compiled
+        replace(config, ppo=replace(ppo, unroll=24)),  # a batch beyond what was compiled
     ):
         assert kept_figures.find(other, T4, file) is None
     assert kept_figures.find(config, L4, file) is not None
