@@ -13,6 +13,7 @@ import pytest
 
 from jaxrl_hw.algos import ppo
 from jaxrl_hw.algos.networks import distributions
+from jaxrl_hw.algos.networks.mlp import MLP
 from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.algos.ppo_settings import PPOConfig
 from jaxrl_hw.errors import UserError
@@ -182,7 +183,7 @@ def test_a_clipped_value_moves_little_in_one_update() -> None:
         batch = experience(algorithm, before)
         batch = batch._replace(reward=batch.reward + 5.0)  # a value of many clip widths
         after, _ = algorithm.update(before, batch, jax.random.key(1))
-        net = ppo.MLP(NET.value, 1, NET.activation)
+        net = MLP(NET.value, 1, NET.activation)
         old, new = (net.apply(x.params.value, batch.obs.critic) for x in (before, after))
         moved[clip] = float(jnp.abs(new - old).mean())
 
