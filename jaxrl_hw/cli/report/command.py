@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jaxrl_hw.algos.registry import load_algorithm
 from jaxrl_hw.checkpointing.run_dir import check_run
 from jaxrl_hw.cli.arguments import OneLineParser, number, whole_number
 from jaxrl_hw.cli.command import DONE, run_command
@@ -128,12 +129,16 @@ def _parse(argv: Sequence[str]) -> Namespace:
         parser.add_argument(f"--no-{name}", dest=name, action="store_false", help=about)
     about = "imports the module of a robot of your own"
     parser.add_argument("--robot", metavar="NAME", help=about)
+    about = "imports the module of an algorithm of your own"
+    parser.add_argument("--algo", metavar="NAME", help=about)
     args = parser.parse(argv)
     if args.evaluate is not None and args.evaluate not in SUITES:
         raise unknown("suite", args.evaluate, SUITES)
     check_between("--seconds", args.seconds, 0.2, 600.0)
     if args.robot is not None:
         load_robot(args.robot)
+    if args.algo is not None:
+        load_algorithm(args.algo)
     for folder in dict.fromkeys([args.run_dir, *args.compare]):
         check_run(folder)
     places = [folder.resolve() for folder in (args.run_dir, *args.compare)]
