@@ -34,6 +34,7 @@ from jaxrl_hw.hardware import profiles
 from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.hardware.sizing import MemoryNeed
 from jaxrl_hw.planning.devices import is_sharded
+from jaxrl_hw.types import Needs
 
 FILE = Path(__file__).with_suffix(".json")
 MADE_WITH = ("jax", "jaxlib", "mujoco", "mujoco-mjx")
@@ -162,11 +163,16 @@ def identity(config: Config) -> dict[str, Any]:
         "state_bytes": list(state_bytes(config)),
         "algo": config.algo,
         "net": {name: value for name, value in net if not isinstance(value, float)},
-        "needs": {n: v for n, v in needs._asdict().items() if n not in ("unroll", "epochs")},
+        "needs": {**_sizes_in(needs), "replay_bytes": needs.replay_bytes},
         "precision": config.precision,
         "timestep": config.timestep or robot.timestep,
         "deterministic": config.deterministic,
     }
+
+
+def _sizes_in(needs: Needs) -> dict[str, int]:
+    found = needs._asdict().items()
+    return {n: v for n, v in found if isinstance(v, int) and n not in ("unroll", "epochs")}
 
 
 @cache
