@@ -44,7 +44,7 @@ def test_a_file_is_measured_as_a_policy_of_the_zoo_is(capsys):
 def test_a_file_drives_the_robot_as_its_run_does(cartpole_run, tmp_path):
     path = tmp_path / "cart.npz"
     save_policy(portable(cartpole_run.config, cartpole_run.state), path)
-    args = Namespace(run_dir=None, policy=str(path), iteration=None, robot="cartpole")
+    args = Namespace(run_dir=None, policy=str(path), iteration=None, robot="cartpole", algo=None)
     opened = open_trained(args)
     assert opened.film == Path("cart.mp4")
     commands = np.zeros((16, 3))
