@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from jaxrl_hw.algos.actor_critic import masked
+from jaxrl_hw.algos.actor_critic import begun, masked
 from jaxrl_hw.algos.networks.policy_net import PolicyNet
 from jaxrl_hw.algos.replay import Replay, Transitions, empty, sample, write
 from jaxrl_hw.algos.replay_knobs import ReplayConfig
@@ -92,8 +92,7 @@ def outputs(
 ) -> tuple[Array, Any]:
     """The policy network's outputs [N, K] for observations [N, O], and the memory, which is that of
     an episode's start where () is given."""
-    memory = memory if jax.tree.leaves(memory) else net.start(len(policy_obs))
-    stats = learner.obs_stats.policy
+    memory, stats = begun(net, memory, policy_obs), learner.obs_stats.policy
     return net.step(learner.params.policy, stats, memory, masked(phase_mask, policy_obs))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -122,3 +123,20 @@ def whole_number(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and int(text) < 2**31):
         raise argparse.ArgumentTypeError(f'"{text}" is not a whole number from 0 to 2147483647')
     return int(text)
+
+
+def make_writable(folder: Path, what: str) -> Path:
+    """The folder of --out, made where it is missing.
+
+    what: goes into it, such as "a film".
+    Raises UserError where no file can be written into it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        problem = f"cannot write {what} into {folder} ({reason})"
+        raise UserError(f"{problem}; choose another --out") from error
+    return folder

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import time
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ from jaxrl_hw.cli.arguments import (
     OneLineParser,
     add_run_arguments,
     check_source,
+    make_writable,
     number,
     whole_number,
 )
@@ -57,7 +57,7 @@ def _film(args: Namespace, choose_backend: Callable[[], str]) -> int:
     from jaxrl_hw.evaluation.film import drive_take, film_take
 
     path = out or run.film
-    _make_folder(path.parent)
+    make_writable(path.parent, "a film")
     _check_commands(run, args.command)
     size = (args.width, args.height)
     show = frame_progress()
@@ -134,20 +134,8 @@ def _film_path(text: str) -> Path:
     if path.suffix not in SUFFIXES:
         better = path.with_suffix(".mp4")
         raise UserError(f'--out must end in .mp4 or .gif, got "{path}"; try {better}')
-    _make_folder(path.parent)
+    make_writable(path.parent, "a film")
     return path
-
-
-def _make_folder(folder: Path) -> None:
-    """Make the folder of a film. Raises UserError where no file can be written into it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        what = f"cannot write a film into {folder} ({reason})"
-        raise UserError(f"{what}; choose another --out") from error
 
 
 def _check_commands(run: TrainedPolicy, commands: Sequence[tuple[float, float, float]]) -> None:

@@ -1,4 +1,5 @@
-"""The console's output, kept in a file that is opened later: a run's folder is planned first."""
+"""The console's output, kept in a file that is opened later: a command that trains nothing leaves
+the run's folder as it is."""
 
 from __future__ import annotations
 
@@ -18,7 +19,10 @@ class KeptText(io.TextIOBase):
         self._is_lost = False
 
     def open(self, path: Path) -> None:
-        """Append to a file what was written and will be. Never raises."""
+        """Append to a file what was written and will be; the first one that is opened keeps it.
+        Never raises."""
+        if self._file is not None:
+            return
         try:
             self._file = path.open("a", encoding="utf-8", errors="replace")
         except OSError:

@@ -122,6 +122,7 @@ class Session:
         if self._plan.halvings:
             record[HALVED] = list(self._plan.halvings)
         self._context.folder.open_session(record)
+        self._context.console.keep(self._context.folder.console_log)
         try:
             self._open()
             ended = self._iterate()

@@ -127,7 +127,6 @@ def _claim(config: Config, console: Console) -> Iterator[tuple[Plan, RunDir]]:
         CheckpointStore(folder.checkpoints).recover()
         if plan.source == plan.folder and folder.newest_checkpoint() != plan.iterations_done:
             plan = make_plan(config)  # another process has trained here since the plan was made
-        console.keep(folder.console_log)
         console.plan(plan.rows(), plan.warnings)
         if plan.source != plan.folder:
             mirror = RunDir(plan.source)

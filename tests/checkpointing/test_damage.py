@@ -57,12 +57,6 @@ def damages(file: Path) -> Iterator[tuple[str, Damage]]:
         yield f"flipped at {place}", lambda data, p=place: flip(data, p, p % 8)
 
 
-def contents(folder: Path) -> dict[Path, bytes]:
-    """Of all files but what was on the screen."""
-    found = (path for path in folder.rglob("*") if path.is_file() and path.name != "console.log")
-    return {path: path.read_bytes() for path in found}
-
-
 def test_every_damaged_file_gives_the_same_bits_or_the_checkpoint_before(
     real: Run, copy: Path
 ) -> None:
@@ -162,11 +156,11 @@ def test_where_all_are_damaged_the_command_names_them_and_deletes_nothing(
     for number in (1, 2):
         path = copy / f"checkpoints/{number}/meta/metadata"
         path.write_bytes(flip(path.read_bytes(), 40))
-    files = contents(copy)
+    files = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
     assert main(again(copy, 3)) == 1
     err = capsys.readouterr().err
     assert err.startswith("error: ")
     assert err.count("\n") == 1
     for number in (1, 2):
         assert str(copy / f"checkpoints/{number}") in err
-    assert contents(copy) == files
+    assert {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()} == files

@@ -34,12 +34,6 @@ def digest() -> Callable[[Any], str]:
     return module.digest
 
 
-def contents(folder: Path) -> dict[Path, bytes]:
-    """Of all files but what was on the screen."""
-    found = (path for path in folder.rglob("*") if path.is_file() and path.name != "console.log")
-    return {path: path.read_bytes() for path in found}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("number", FORMATS)
 def test_a_checkpoint_of_every_format_comes_back_and_its_run_goes_on(
@@ -80,13 +74,13 @@ def test_a_newer_format_is_refused_in_one_line_and_nothing_older_taken(
     folder = Path(shutil.copytree(GOLDEN / f"format-{description.FORMAT}", tmp_path / "run"))
     shutil.copytree(folder / "checkpoints/2", folder / "checkpoints/1")
     as_newer(folder / "checkpoints/2")
-    before = contents(folder)
+    before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
     assert main(["--robot", "cartpole", "--run-dir", str(folder), "--iterations", "3"]) == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     for part in ("checkpoints/2", f"format {description.FORMAT + 1}"):
         assert part in err
-    assert contents(folder) == before
+    assert {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()} == before
     with pytest.raises(UserError, match=f"format {description.FORMAT + 1}"):
         restore_from(folder / "checkpoints/2", {})
 

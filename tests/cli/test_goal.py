@@ -34,9 +34,7 @@ def config_of(folder: Path) -> Any:
 
 
 def files(folder: Path) -> dict[Path, bytes]:
-    """All but what was on the screen."""
-    found = (path for path in folder.rglob("*") if path.is_file() and path.name != "console.log")
-    return {path: path.read_bytes() for path in found}
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture(scope="module")

@@ -62,9 +62,8 @@ def checkpoints(folder: Path) -> list[int]:
 
 
 def fingerprint(folder: Path) -> dict[str, str]:
-    """Every file below a folder and the hash of its bytes, but for what was on the screen."""
-    found = [path for path in sorted(folder.rglob("*")) if path.name != "console.log"]
-    files = [path for path in found if path.is_file()]
+    """Every file below a folder and the hash of its bytes."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
 
 

@@ -8,7 +8,6 @@ settings are seeds of one group, and a table says which groups differ.
 from __future__ import annotations
 
 import sys
-import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any
 
 from jaxrl_hw.algos.registry import load_algorithm
 from jaxrl_hw.checkpointing.run_dir import check_run
-from jaxrl_hw.cli.arguments import OneLineParser, number, whole_number
+from jaxrl_hw.cli.arguments import OneLineParser, make_writable, number, whole_number
 from jaxrl_hw.cli.command import DONE, run_command
 from jaxrl_hw.envs.robots import load_robot
 from jaxrl_hw.errors import UserError, check_between, unknown
@@ -67,7 +66,7 @@ def write_run_report(
 
     args: of a command line that may ask for film, replay and evaluation; None for none of them.
     """
-    out = _writable(asked.out)
+    out = make_writable(asked.out, "a report")
     # they load matplotlib and scipy, which a wrong command line does not need
     from jaxrl_hw.cli.report import figures
     from jaxrl_hw.cli.report.comparison import compare
@@ -153,16 +152,3 @@ def _parse(argv: Sequence[str]) -> Namespace:
 
 def _folder(text: str) -> Path:
     return Path(text).expanduser()
-
-
-def _writable(folder: Path) -> Path:
-    """The folder, made where it is missing. Raises UserError where no file can be written to it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        what = f"cannot write a report into {folder} ({reason})"
-        raise UserError(f"{what}; choose another --out") from error
-    return folder
