@@ -176,8 +176,9 @@ def _window(replay: Replay, slot: Array, env: Array, history: int) -> Array:
 
 
 def _narrow(x: Array, dtype: jnp.dtype) -> Array:
-    """x in the replay's dtype; what that cannot hold becomes its largest number."""
-    if not jnp.issubdtype(dtype, jnp.floating) or dtype == x.dtype:
+    """x in the replay's dtype. What that cannot hold becomes its largest number, and NaN becomes 0:
+    one NaN would spoil every update that samples it."""
+    if not jnp.issubdtype(dtype, jnp.floating):
         return x.astype(dtype)
     most = float(jnp.finfo(dtype).max)
-    return jnp.clip(x, -most, most).astype(dtype)
+    return jnp.clip(jnp.nan_to_num(x), -most, most).astype(dtype)

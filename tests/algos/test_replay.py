@@ -142,3 +142,18 @@ def test_the_bytes_of_a_transition_are_those_of_the_arrays(dtype: str):
     )
     total = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(made))
     assert total / 64_000 == pytest.approx(transition_bytes(47 + 56, 12, dtype), abs=1.0)
+
+
+def test_the_replay_holds_no_nan():
+    """Every update that samples one would not be finite, and be skipped."""
+    spoilt = batch(0, 4, truncated=(2,))
+    nan = jnp.full((), jnp.nan)
+    spoilt = spoilt._replace(
+        reward=spoilt.reward.at[1, 0].set(nan),
+        action=spoilt.action.at[1, 0].set(nan),
+        obs=Observation(spoilt.obs.policy.at[1, 0].set(nan), spoilt.obs.critic),
+        next_obs=Observation(spoilt.next_obs.policy.at[2, 0].set(nan), spoilt.next_obs.critic),
+    )
+    replay = written(nothing(), spoilt)
+    chex.assert_tree_all_finite(replay)
+    assert [float(x) for x in at(replay, [0, 1, 2]).reward] == [0.0, 0.0, 2.0]
