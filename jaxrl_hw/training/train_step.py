@@ -190,17 +190,17 @@ def _halves(env: Env, algorithm: Algorithm, layout: Layout | None) -> tuple[Any,
         envs, batch, seen = collect(env, algorithm, learner, envs, key, params, shards)
         return envs, batch._replace(env_steps=env_steps), seen
 
-    update = guarded(algorithm.update)
+    finite = guarded(algorithm.update)
 
-    def updating(
+    def update(  # `--profile` knows the program by its name
         learner: Learner, replay: Any, batch: Batch, key: Array, shards: Shards = WHOLE
     ) -> Any:
-        return update(learner._replace(replay=replay), batch, key, shards)
+        return finite(learner._replace(replay=replay), batch, key, shards)
 
     if layout is not None:
-        return layout.jit(collecting, updating)
+        return layout.jit(collecting, update)
     # a replay is written where it lies: a copy could take as much memory as all the rest
-    return jax.jit(collecting, donate_argnums=1), jax.jit(updating, donate_argnums=1)
+    return jax.jit(collecting, donate_argnums=1), jax.jit(update, donate_argnums=1)
 
 
 def _collected_from(state: TrainState, key: Array) -> tuple[Learner, Any, Array, Array]:
