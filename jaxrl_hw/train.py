@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from jaxrl_hw.cli.command import DONE, STOPPED, run_command
 from jaxrl_hw.cli.flags import parse
+from jaxrl_hw.cli.process_flags import taken_processes
+from jaxrl_hw.training.star import leave
 from jaxrl_hw.training.stopping import FINISHED
 from jaxrl_hw.training.trainer import fit
 
@@ -16,10 +18,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     2: bad input; 1: failure."""
 
     def body() -> int:
-        run = fit(parse(sys.argv[1:] if argv is None else argv))
+        processes, words = taken_processes(sys.argv[1:] if argv is None else argv)
+        run = fit(parse(words), processes=processes)
         return DONE if run.ended in FINISHED else STOPPED
 
-    return run_command(body)
+    return leave(run_command(body))
 
 
 if __name__ == "__main__":

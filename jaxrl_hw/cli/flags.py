@@ -11,6 +11,7 @@ from typing import Any, cast
 from jaxrl_hw.checkpointing.mirror import locate_run
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.cli.arguments import OneLineParser
+from jaxrl_hw.cli.process_flags import SEVERAL_PROCESSES
 from jaxrl_hw.cli.tyro_rules import Words, rules
 from jaxrl_hw.config import migrations, validation
 from jaxrl_hw.config.fields import Setting, flag, flatten, settings_of, with_values
@@ -24,7 +25,10 @@ from jaxrl_hw.planning.disk_space import mirror_of
 from jaxrl_hw.policies.sources import like_origin
 
 _CONFIG = "Also: --config FILE, a saved config.json or one written by hand (JSON or YAML)."
-TRAINING = "Train a legged robot. The same command, run again, continues where the run stopped."
+TRAINING = (
+    "Train a legged robot. The same command, run again, continues where the run stopped. "
+    f"{SEVERAL_PROCESSES}"
+)
 
 
 def parse(

@@ -23,9 +23,11 @@ from jaxrl_hw.loggers.tensorboard import TensorBoardLog
 from jaxrl_hw.planning.continuation import SHRUNK_FROM
 from jaxrl_hw.planning.disk_space import is_saved
 from jaxrl_hw.training.build import Build, Built, remember_session
+from jaxrl_hw.training.group import Group
 from jaxrl_hw.training.metrics import Meter, Row, past_early_stop, refuse_nonfinite
 from jaxrl_hw.training.oom import is_out_of_memory
 from jaxrl_hw.training.profiling import Profiler
+from jaxrl_hw.training.shared_state import whole_state
 from jaxrl_hw.training.stopping import CALLBACK, EARLY_STOP, GOAL, Callback, StopRequest
 from jaxrl_hw.training.train_step import total_steps
 from jaxrl_hw.types import TrainState
@@ -54,6 +56,8 @@ class TrainContext:
     log: MetricsLog
     fresh_process: bool
     """Whether jax was not loaded before the run: the process's memory is the run's alone."""
+    group: Group
+    """The processes that train the run."""
 
 
 class Session:
@@ -109,6 +113,8 @@ class Session:
             "num_envs": config.num_envs,
             "first_iteration": self._first + 1,
         }
+        if hardware.processes > 1:
+            record["processes"] = hardware.processes
         if self._too_large:
             record[SHRUNK_FROM] = self._too_large
         self._context.folder.open_session(record)
@@ -134,7 +140,7 @@ class Session:
         if context.mirror is not None:
             context.mirror.request()
         if self._rescued and self._first:
-            context.checkpoints.save(self._first, self.state, {}, stage=self.stage)
+            self._save({})
 
     def _iterate(self) -> str:
         context, config, lock = self._context, self._plan.config, self._context.folder.lock
@@ -157,8 +163,8 @@ class Session:
                 break
             if is_saved(config, self._iteration):
                 lock.check()
-                context.checkpoints.save(self._iteration, state, row, stage=self.stage)
-            if reason := self._stop_reason(stopped, row):
+                self._save(row)
+            if reason := context.group.stopped(self._stop_reason(stopped, row)):
                 ended = reason
                 break
         self._save_last(row)
@@ -192,12 +198,21 @@ class Session:
             return EARLY_STOP
         return CALLBACK if stopped else context.stop.check(self._meter.iteration_seconds)
 
+    def whole(self) -> TrainState:
+        """The state with all environments. All processes call this together."""
+        return whole_state(self._context.group, self.state)
+
+    def _save(self, row: Row) -> None:
+        checkpoints = self._context.checkpoints
+        checkpoints.save(self._iteration, self.whole(), row, stage=self.stage)
+
     def _save_last(self, row: Row) -> None:
         """Save the last state unless that is done, and make sure that it is on disk."""
         folder, checkpoints = self._context.folder, self._context.checkpoints
         folder.lock.check()
+        state = self.whole()  # whether it is on disk, the first process alone knows
         if not checkpoints.has(self._iteration):
-            checkpoints.save(self._iteration, self.state, row, stage=self.stage)
+            checkpoints.save(self._iteration, state, row, stage=self.stage)
         if not checkpoints.has(self._iteration):
             newest = checkpoints.iterations()[-1:]
             raise RunError(
