@@ -17,10 +17,11 @@ SLURM = {
 
 
 def test_flags_name_the_coordinator_and_leave_the_rest() -> None:
-    argv = "--robot go1 --coordinator node1:7601 --num-processes 4 --process_id=3 --seed 1".split()
-    found, rest = taken_processes(argv, {})
+    rest = ["--robot", "go1", "--seed", "1"]
+    argv = ["--coordinator", "node1:7601", "--num-processes", "4", "--process_id=3"]
+    found, left = taken_processes([*rest[:2], *argv, *rest[2:]], {})
     assert found == Processes("node1", 7601, 4, 3)
-    assert rest == ["--robot", "go1", "--seed", "1"]
+    assert left == rest
     assert taken_processes(rest, SLURM) == (None, rest)
 
 

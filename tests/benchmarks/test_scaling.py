@@ -1,0 +1,36 @@
+"""The benchmark of several devices, in a tiny size."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+
+@pytest.mark.slow
+def test_both_tables_are_measured_and_drawn(
+    script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAXRL_HW_CACHE", str(tmp_path / "cache"))
+    argv = ["--robot", "cartpole", "--each", "8", "--devices", "1,2", "--sizes", "8,16"]
+    with script("scaling") as bench:
+        assert bench.main([*argv, "--rounds", "1", "--out", str(tmp_path)]) == 0
+    record = json.loads((tmp_path / "scaling-cpu.json").read_text())
+    one, two = record["by_devices"]
+    assert (one["devices"], one["num_envs"], two["devices"], two["num_envs"]) == (1, 8, 2, 16)
+    assert one["of_one_device"] == one["of_first"] == 1.0
+    assert two["of_one_device"] > 0 < two["of_first"]
+    small, large = record["by_size"]
+    assert (small["num_envs"], small["of_first"], large["num_envs"]) == (8, 1.0, 16)
+    assert large["us_per_env_step"] > 0
+    with Image.open(tmp_path / "scaling-cpu.png") as picture:
+        assert picture.width > picture.height > 300
+
+
+def test_sizes_that_are_none_end_with_code_2(script: Any, tmp_path: Path) -> None:
+    with script("scaling") as bench:
+        assert bench.main(["--rounds", "0", "--out", str(tmp_path / "out")]) == 2
+    assert not (tmp_path / "out").exists()
