@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,9 @@ def _parsed(argv: Sequence[str]) -> argparse.Namespace:
         help="numbers of environments on one device; the first is compared with",
     )
     parser.add_argument("--rounds", type=int, default=3, help="iterations of each train step")
+    parser.add_argument(
+        "--net", type=_numbers, help="widths of both networks; default: the preset's"
+    )
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(argv)
@@ -109,6 +113,9 @@ def _run(args: argparse.Namespace, argv: list[str]) -> int:
 def _measured(args: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         base = replace(preset_config(args.robot), physics="native", run_dir=f"{folder}/run")
+        if args.net:
+            net = replace(base.net, policy=tuple(args.net), value=tuple(args.net))
+            base = replace(base, net=net)
         wanted = [replace(base, num_envs=n) for n in args.sizes]
         wanted += [
             replace(base, num_envs=args.each * devices, devices=count)
@@ -118,26 +125,25 @@ def _measured(args: argparse.Namespace) -> dict[str, Any]:
         # all are planned before jax is loaded: the most devices decide XLA's number of threads
         plans = [make_plan(config).config for config in sorted(wanted, key=_devices)]
     settled = {(int(c.num_envs), c.devices): c for c in plans}
-    return {
-        "by_devices": _by_devices(args, settled),
-        "by_size": _by_size(args, settled),
-    }
+    compiled = cache(lambda number, devices: _step(settled[number, devices]))
+    rows = _by_devices(args, compiled)
+    compiled.cache_clear()  # the memory of their states
+    return {"by_devices": rows, "by_size": _by_size(args, settled, compiled)}
 
 
 def _devices(config: Config) -> int:
     return int(config.devices or 1)
 
 
-def _by_devices(args: argparse.Namespace, settled: dict[Any, Config]) -> list[dict[str, Any]]:
+def _by_devices(args: argparse.Namespace, compiled: Callable[..., Step]) -> list[dict[str, Any]]:
     """Each number of devices beside one device with as many environments, and beside the first
     number with its environments."""
     first = args.devices[0]
-    base = _step(settled[args.each * first, first])
+    base = compiled(args.each * first, first)
     rows = []
     for devices in args.devices:
         number = args.each * devices
-        alone = _step(settled[number, 1])
-        sharded = _step(settled[number, devices]) if devices > 1 else alone
+        alone, sharded = compiled(number, 1), compiled(number, devices)
         times = _alternating((base, alone, sharded), args.rounds)
         rows.append(
             {
@@ -151,17 +157,17 @@ def _by_devices(args: argparse.Namespace, settled: dict[Any, Config]) -> list[di
     return rows
 
 
-def _by_size(args: argparse.Namespace, settled: dict[Any, Config]) -> list[dict[str, Any]]:
+def _by_size(
+    args: argparse.Namespace, settled: dict[Any, Config], compiled: Callable[..., Step]
+) -> list[dict[str, Any]]:
     """Each number of environments on one device, beside the first."""
-    base, rows = _step(settled[args.sizes[0], ""]), []
+    base, rows = compiled(args.sizes[0], ""), []
     for number in args.sizes:
-        config = settled[number, ""]
-        step = base if number == args.sizes[0] else _step(config)
-        times = _alternating((base, step), args.rounds)
+        times = _alternating((base, compiled(number, "")), args.rounds)
         rows.append(
             {
                 "num_envs": number,
-                "unroll": config.ppo.unroll,
+                "unroll": settled[number, ""].ppo.unroll,
                 "us_per_env_step": 1e6 * statistics.median(times[1]),
                 "of_first": _ratio(times[1], times[0]),
             }
