@@ -25,6 +25,7 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][\w.-]*\w")
 OF_OTHERS = {"--logdir", "--xla_gpu_deterministic_ops", "--num_envs"}
+OF_OTHERS |= {"--nodes", "--ntasks-per-node", "--gpus-per-node", "--gpus-per-task", "--signal"}
 """Flags of other programs, and spellings, that the pages mention."""
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -53,7 +54,8 @@ def flags_of(*words: str) -> frozenset[str]:
 @cache
 def known_flags(robot: str = "g1") -> frozenset[str]:
     """The flags of all commands and scripts."""
-    commands = [("plan", "--robot", robot), ("play",), ("evaluate",), ("export",), ("doctor",)]
+    commands = [("plan", "--robot", robot), ("train",), ("play",), ("evaluate",), ("export",)]
+    commands += [("doctor",)]
     commands += [("runs", name) for name in ("list", "show", "pack", "unpack")]
     scripts = [*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "scripts").glob("*.py")]
     flags = {flag for path in scripts for flag in script_flags(path)}

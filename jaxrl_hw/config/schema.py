@@ -42,9 +42,9 @@ class Config:
     """mjx and warp run on the device, native is MuJoCo's C engine on CPU threads. auto: native on a
     CPU, warp on an NVIDIA GPU for which the doctor has checked it, else mjx."""
     devices: int | str = setting("", resume=True)
-    """Train on several devices of this machine at once: all, or a number, over which num_envs is
-    divided. Results do not depend on the number, but for rounding. Empty: on one, with other random
-    numbers than --devices 1."""
+    """Train on several devices at once: all, or a number, over which num_envs is divided. Results
+    do not depend on the number, but for rounding. Empty: on one, with other random numbers than
+    --devices 1; on all where several processes train."""
     timestep: float = setting(0.0, unit="s", at_least=0.0)
     """Physics time step; 0 is the robot's own. Must divide the control step."""
     timesteps: int = setting(11_000_000, unit="env steps", at_least=0, resume=True)
