@@ -89,10 +89,10 @@ def _run(args: argparse.Namespace, argv: list[str]) -> int:
         return done.returncode
     hardware = detect()
     record = {
-        "hardware": f"{hardware.name}, {hardware.cores} cores",
+        "hardware": f"{hardware.name}, {hardware.cores} core{'s' * (hardware.cores > 1)}",
         "devices_are": "virtual devices of these cores",
         "load": [before, os.getloadavg()[0]],
-        "command": f"python benchmarks/scaling.py {' '.join(argv)}".strip(),
+        "command": _command(args),
         "robot": args.robot,
         "each": args.each,
         "rounds": args.rounds,
@@ -108,6 +108,15 @@ def _run(args: argparse.Namespace, argv: list[str]) -> int:
         print('no picture: pip install "jaxrl_hw[bench]"')
     print(f"written to {path}")
     return DONE
+
+
+def _command(args: argparse.Namespace) -> str:
+    """What measures the same again."""
+    words = ["--robot", args.robot, "--each", str(args.each), "--rounds", str(args.rounds)]
+    for name in ("devices", "sizes", "net"):
+        if numbers := getattr(args, name):
+            words += [f"--{name}", ",".join(map(str, numbers))]
+    return f"python benchmarks/scaling.py {' '.join(words)}"
 
 
 def _measured(args: argparse.Namespace) -> dict[str, Any]:

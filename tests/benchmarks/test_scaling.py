@@ -15,15 +15,14 @@ def test_both_tables_are_measured_and_drawn(
     script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAXRL_HW_CACHE", str(tmp_path / "cache"))
-    argv = ["--robot", "cartpole", "--each", "8", "--devices", "1,2", "--sizes", "16"]
+    argv = ["--robot", "cartpole", "--each", "8", "--devices", "2", "--sizes", "16"]
     argv += ["--net", "8"]
     with script("scaling") as bench:
         assert bench.main([*argv, "--rounds", "1", "--out", str(tmp_path)]) == 0
     record = json.loads((tmp_path / "scaling-cpu.json").read_text())
-    one, two = record["by_devices"]
-    assert (one["devices"], one["num_envs"], two["devices"], two["num_envs"]) == (1, 8, 2, 16)
-    assert one["of_one_device"] == one["of_first"] == 1.0
-    assert two["of_one_device"] > 0 < two["of_first"]
+    (two,) = record["by_devices"]
+    assert (two["devices"], two["num_envs"], two["of_first"]) == (2, 16, 1.0)
+    assert two["of_one_device"] > 0 < two["env_steps_per_s"]
     (size,) = record["by_size"]
     assert (size["num_envs"], size["of_first"]) == (16, 1.0)
     assert size["us_per_env_step"] > 0
