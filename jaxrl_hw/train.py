@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from jaxrl_hw.cli.command import DONE, STOPPED, run_command
 from jaxrl_hw.cli.flags import parse
+from jaxrl_hw.cli.process_flags import taken_processes
 from jaxrl_hw.cli.smoke import SMOKE, smoke
+from jaxrl_hw.training.star import leave
 from jaxrl_hw.training.stopping import FINISHED
 from jaxrl_hw.training.trainer import fit
 
@@ -20,10 +22,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     def body() -> int:
         if SMOKE in words and "--help" not in words:
             return smoke(words)
-        run = fit(parse(words))
+        processes, flags = taken_processes(words)
+        run = fit(parse(flags), processes=processes)
         return DONE if run.ended in FINISHED else STOPPED
 
-    return run_command(body)
+    return leave(run_command(body))
 
 
 if __name__ == "__main__":

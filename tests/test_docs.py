@@ -25,6 +25,7 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][\w.-]*\w")
 OF_OTHERS = {"--logdir", "--xla_gpu_deterministic_ops", "--num_envs"}
+OF_OTHERS |= {"--nodes", "--ntasks-per-node", "--gpus-per-node", "--gpus-per-task", "--signal"}
 """Flags of other programs, and spellings, that the pages mention."""
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

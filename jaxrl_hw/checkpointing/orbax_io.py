@@ -90,10 +90,30 @@ def _checkpointer(ocp: Any) -> Iterator[Any]:
 
     sys.unraisablehook = hook
     try:
-        with contextlib.closing(ocp.Checkpointer(ocp.CompositeCheckpointHandler())) as checkpointer:
+        with contextlib.closing(_for_this_process(ocp)) as checkpointer:
             yield checkpointer
     except BaseException:
         time.sleep(0.1)  # for the late reports
         raise
     finally:
         sys.unraisablehook = previous
+
+
+def _for_this_process(ocp: Any) -> Any:
+    """A checkpointer that one of several processes uses alone.
+
+    Otherwise Orbax would wait for all of them, by collectives of its own. Those would run in the
+    writing thread beside the train step's, in another order in each process.
+    """
+    import jax
+
+    if jax.process_count() == 1:
+        return ocp.Checkpointer(ocp.CompositeCheckpointHandler())
+    index = jax.process_index()
+    alone = ocp.options.MultiprocessingOptions(
+        primary_host=index, active_processes={index}, barrier_sync_key_prefix=f"process{index}"
+    )
+    handler = ocp.CompositeCheckpointHandler(
+        composite_options=ocp.CompositeOptions(multiprocessing_options=alone)
+    )
+    return ocp.Checkpointer(handler, multiprocessing_options=alone)

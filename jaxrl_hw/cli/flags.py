@@ -12,6 +12,7 @@ from jaxrl_hw.algos.registry import algorithm_entry, load_algorithm
 from jaxrl_hw.checkpointing.mirror import locate_run
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.cli.arguments import OneLineParser
+from jaxrl_hw.cli.process_flags import SEVERAL_PROCESSES
 from jaxrl_hw.cli.tyro_rules import Words, rules
 from jaxrl_hw.config import migrations, validation
 from jaxrl_hw.config.fields import (
@@ -36,7 +37,7 @@ _CONFIG = "Also: --config FILE, a saved config.json or one written by hand (JSON
 TRAINING = (
     "Train a legged robot. The same command, run again, continues where the run stopped. With "
     "--smoke beside the other flags it only checks, in a temporary folder, that two iterations "
-    "train, are saved, continue and can be evaluated."
+    f"train, are saved, continue and can be evaluated. {SEVERAL_PROCESSES}"
 )
 
 

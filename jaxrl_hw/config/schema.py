@@ -44,9 +44,9 @@ class Config:
     """mjx and warp run on the device, native is MuJoCo's C engine on CPU threads. auto: native on a
     CPU, warp on an NVIDIA GPU for which the doctor has checked it, else mjx."""
     devices: int | str = setting("", resume=True)
-    """Train on several devices of this machine at once: all, or a number, over which num_envs is
-    divided. Results do not depend on the number, but for rounding. Empty: on one, with other random
-    numbers than --devices 1."""
+    """Train on several devices at once: all, or a number, over which num_envs is divided. Results
+    do not depend on the number, but for rounding. Empty: on one, with other random numbers than
+    --devices 1; on all where several processes train."""
     discrete_actions: int = setting(0, at_least=0, at_most=MOST_ACTIONS)
     """Values that each motor's action can take, evenly spaced from -1 to 1, for algorithms that
     choose from a set: N for one motor, N * N for two; at most 1024 in all. 0: continuous."""

@@ -87,13 +87,13 @@ def format_count(number: int) -> str:
     return str(number)
 
 
-def parse_duration(text: str) -> float:
+def parse_duration(text: str, name: str = "--time-limit") -> float:
     """Seconds, more than 0, of "85m", "2h", "300s", "1h30m" or "90" (seconds)."""
     match = _DURATION.fullmatch(text.strip().lower())
     parts = match.groups(default="0") if match else ("nan",)
     seconds = sum(_float(x) * unit for x, unit in zip(parts, (3600.0, 60.0, 1.0), strict=False))
     if not 0 < seconds < math.inf:
-        raise UserError(f'--time-limit must be like 85m, 2h, 300s or 1h30m, got "{text}"')
+        raise UserError(f'{name} must be like 85m, 2h, 300s or 1h30m, got "{text}"')
     return seconds
 
 

@@ -40,6 +40,8 @@ class Hardware:
     """Where the figures come from: memory_stats, nvml, nvidia-smi, psutil ..., unknown."""
     notes: tuple[str, ...] = ()
     """User messages, a sentence each."""
+    processes: int = 1
+    """That train one run together, each on such a machine."""
 
 
 def detect(
@@ -95,7 +97,8 @@ def refine(hardware: Hardware) -> Hardware:
     if kind != hardware.platform:
         note = f"JAX runs on {kind}, not on the {hardware.platform} that was expected"
         found = Hardware(kind, device.device_kind, 1, hardware.cores, None, None, "unknown")
-        hardware = replace(_cpu([]) if kind == "cpu" else found, notes=(*hardware.notes, note))
+        found = replace(_cpu([]) if kind == "cpu" else found, processes=hardware.processes)
+        hardware = replace(found, notes=(*hardware.notes, note))
     hardware = replace(hardware, count=len(devices))
     if kind != "cpu":
         hardware = replace(hardware, name=device.device_kind)

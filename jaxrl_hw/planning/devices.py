@@ -1,4 +1,4 @@
-"""`--devices`: how many of this machine's devices a run trains on, and what each of them holds."""
+"""`--devices`: how many devices of all processes a run trains on, and what each of them holds."""
 
 from __future__ import annotations
 
@@ -27,6 +27,11 @@ def device_count(config: Config) -> int:
     return int(config.devices or 1)
 
 
+def devices_here(config: Config, hardware: Hardware) -> int:
+    """Those of this process, of a config whose devices are settled."""
+    return device_count(config) // hardware.processes
+
+
 def shards_of(num_envs: int, devices: int) -> int:
     """The parts that so many environments are in: `SHARDS`, or fewer where they do not divide by
     that; one per device where those parts do not divide over the devices."""
@@ -38,15 +43,22 @@ def settled_devices(config: Config, hardware: Hardware) -> Config:
     """The config with a number in place of "all".
 
     Raises:
-      UserError: there are not as many; or the environments, if their number is given, do not
-        divide over them.
+      UserError: there are not as many, or they do not divide over the processes.
     """
     if not is_sharded(config):
         return config
-    wanted = hardware.count if config.devices == "all" else int(config.devices)
-    if wanted > hardware.count:
-        there = f"there {'is' if hardware.count == 1 else 'are'} {hardware.count}"
-        raise UserError(f"--devices got {wanted}, {there}: try --devices {hardware.count}")
+    processes = hardware.processes
+    count = hardware.count * processes
+    wanted = count if config.devices == "all" else int(config.devices)
+    if wanted > count:
+        there = f"there {'is' if count == 1 else 'are'} {count}"
+        raise UserError(f"--devices got {wanted}, {there}: try --devices {count}")
+    if wanted % processes:
+        nearest = max(1, wanted // processes) * processes
+        raise UserError(
+            f"--devices {wanted} does not divide over {processes} processes: use --devices "
+            f"{nearest}"
+        )
     return replace(config, devices=wanted)
 
 
@@ -74,11 +86,15 @@ def on_each(
     parts: Mapping[str, MemoryNeed], config: Config, hardware: Hardware
 ) -> dict[str, MemoryNeed]:
     """The memory of a run on one device as that of each of its devices. The devices of a CPU share
-    its memory: there it is that of all of them."""
-    devices = device_count(config)
+    its memory: there it is that of all of a process's."""
     if hardware.platform == "cpu":
+        here, shared = devices_here(config, hardware), _divided(parts, hardware.processes)
         return {
-            name: part._replace(fixed=devices * part.fixed) if name in _LEARNER else part
-            for name, part in parts.items()
+            name: part._replace(fixed=here * part.fixed) if name in _LEARNER else part
+            for name, part in shared.items()
         }
-    return {n: part._replace(per_env=-(-part.per_env // devices)) for n, part in parts.items()}
+    return _divided(parts, device_count(config))
+
+
+def _divided(parts: Mapping[str, MemoryNeed], by: int) -> dict[str, MemoryNeed]:
+    return {n: part._replace(per_env=-(-part.per_env // by)) for n, part in parts.items()}

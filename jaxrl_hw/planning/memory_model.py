@@ -258,6 +258,7 @@ def program_key(
         "model": hashlib.sha256(model).hexdigest(),
         "sources": _source_hash(package),
         "device": hardware.name,
+        **({"processes": hardware.processes} if hardware.processes > 1 else {}),
         "versions": {n: v for n, v in package_versions().items() if n in _COMPILED_BY},
     }
 

@@ -135,8 +135,11 @@ class Plan:
     def _devices(self) -> str:
         number, devices = int(self.config.num_envs), device_count(self.config)
         parts = shards_of(number, devices)
+        processes = self.hardware.processes
+        of = f" of {processes} processes" if processes > 1 else ""
         return (
-            f"{devices}: {number // devices:,} envs on each; {parts} shards of {number // parts:,}"
+            f"{devices}{of}: {number // devices:,} envs on each; {parts} shards of "
+            f"{number // parts:,}"
         )
 
     def _batch(self) -> str:

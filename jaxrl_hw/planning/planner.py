@@ -15,7 +15,7 @@ from jaxrl_hw.hardware import profiles, sizing, xla
 from jaxrl_hw.hardware.detect import Hardware, detect, refine
 from jaxrl_hw.loggers import formats
 from jaxrl_hw.planning.continuation import find_start
-from jaxrl_hw.planning.devices import check_divides, device_count, dividing, settled_devices
+from jaxrl_hw.planning.devices import check_divides, devices_here, dividing, settled_devices
 from jaxrl_hw.planning.disk_space import Storage, storage
 from jaxrl_hw.planning.engine import settled
 from jaxrl_hw.planning.memory_model import Footprint, footprint
@@ -38,11 +38,12 @@ BOUNDS = {"cpu": (64, 4096), "gpu": (512, 8192), "tpu": (512, 8192)}
 has measured learning with up to the most."""
 
 
-def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
+def make_plan(config: Config, hardware: Hardware | None = None, processes: int = 1) -> Plan:
     """Settle a config for this machine. Does not import jax; sets XLA's variables before it is.
 
     config: as asked for.
     hardware: what to plan for; None looks at this machine.
+    processes: that train the run together, where no hardware is given.
     Raises UserError for a value that cannot be used, a number of environments that does not fit, a
     run folder that cannot be continued.
     """
@@ -50,6 +51,7 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
     if hardware is None:
         # an open device knows its memory best, but XLA's variables are set before one is opened
         hardware = refine(detect()) if xla.backend_running() else detect()
+        hardware = replace(hardware, processes=processes)
     config, notes = settled(settled_devices(config, hardware), hardware)
     notes = [*hardware.notes, *notes, *_platform_notes(config, hardware)]
     folder = run_folder(config)
@@ -68,7 +70,8 @@ def make_plan(config: Config, hardware: Hardware | None = None) -> Plan:
         platform=hardware.platform,
         host_callback=config.physics != "mjx" or _evaluates_beside(config, hardware),
         deterministic=config.deterministic,
-        devices=device_count(config),
+        # the network's part of an all-reduce holds a thread as another device does
+        devices=max(devices_here(config, hardware), min(hardware.processes, 2)),
     )
     late = [s.name for s in applied if s.origin == "too late"]
     if late:

@@ -21,6 +21,7 @@ from jaxrl_hw.hardware.memory import trim
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.planning.disk_space import is_saved, last_saved
 from jaxrl_hw.planning.memory_model import EVALUATING
+from jaxrl_hw.training.layout import local
 from jaxrl_hw.training.train_step import total_steps
 from jaxrl_hw.types import Algorithm, Learner, Policy, TrainState
 
@@ -100,7 +101,7 @@ class Evaluations:
     def _policy_of(self, state: TrainState) -> Policy:
         """The policy as evaluation and export have it, on the CPU."""
         acting = state.learner._replace(replay=())
-        learner, env_steps = jax.device_put((acting, state.env_steps), _cpu())
+        learner, env_steps = jax.device_put(local((acting, state.env_steps)), _cpu())
         # NumPy: the driver would compile anew for an array that is bound to a device
         return Policy(
             self._start,

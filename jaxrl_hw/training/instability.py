@@ -24,13 +24,13 @@ class Skips:
     """Counts a run's skipped updates in a row, over its sessions.
 
     Args:
-      folder, done: the run and its iterations so far, whose rows in metrics.jsonl count too.
+      in_a_row: the last ones of the sessions before (`skipped_in_a_row`).
       warn: called at the first skipped update of a row of them: the 1st, 2nd, 4th, 8th such row.
     """
 
-    def __init__(self, config: Config, folder: RunDir, done: int, warn: Warn) -> None:
+    def __init__(self, config: Config, in_a_row: int, warn: Warn) -> None:
         self._config, self._warn = config, warn
-        self._in_a_row = _in_a_row(folder, done)
+        self._in_a_row = in_a_row
         self._rows = 0
 
     def feed(self, row: Mapping[str, Any]) -> bool:
@@ -77,7 +77,7 @@ def calmer_plan(plan: Plan, error: UnstableError) -> tuple[Plan, str]:
     return replace(plan, config=config, halvings=(*plan.halvings, halving)), message
 
 
-def _in_a_row(folder: RunDir, done: int) -> int:
+def skipped_in_a_row(folder: RunDir, done: int) -> int:
     """How many of a run's last updates were skipped, after its first `done` iterations."""
     count = 0
     for row in last_rows(folder.metrics_jsonl):

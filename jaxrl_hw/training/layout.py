@@ -1,4 +1,4 @@
-"""Data-parallel training: the halves of a train step over several devices of one host.
+"""Data-parallel training: the halves of a train step over the devices of one or more processes.
 
 The environments lie in equal parts, the shards, as many whatever the number of devices. A half of
 the train step is written for one shard: `jax.vmap` runs it for a device's shards, `jax.shard_map`
@@ -113,7 +113,7 @@ class Layout(NamedTuple):
 
             def one(leaf: Any) -> Any:
                 is_form = isinstance(leaf, jax.ShapeDtypeStruct)
-                return leaf.update(sharding=sharding) if is_form else jax.device_put(leaf, sharding)
+                return leaf.update(sharding=sharding) if is_form else _put(leaf, sharding)
 
             return jax.tree.map(one, part)
 
@@ -125,8 +125,34 @@ def layout_of(config: Config) -> Layout | None:
     if not is_sharded(config):
         return None
     devices = device_count(config)
-    mesh = Mesh(np.array(jax.local_devices()[:devices]), (DEVICES,))
-    return Layout(mesh, shards_of(int(config.num_envs), devices))
+    each, everywhere = devices // jax.process_count(), jax.devices()
+    chosen = [
+        device
+        for process in range(jax.process_count())
+        for device in [one for one in everywhere if one.process_index == process][:each]
+    ]
+    return Layout(Mesh(np.array(chosen), (DEVICES,)), shards_of(int(config.num_envs), devices))
+
+
+def local(tree: Any) -> Any:
+    """What is the same on all devices, as arrays of this process; the rest as it is."""
+
+    def one(leaf: Any) -> Any:
+        is_copy = leaf.is_fully_replicated and not leaf.is_fully_addressable
+        return leaf.addressable_data(0) if is_copy else leaf
+
+    return jax.tree.map(one, tree) if jax.process_count() > 1 else tree
+
+
+def _put(leaf: Any, sharding: NamedSharding) -> Array:
+    """An array on devices of one or more processes, each of which has the whole of it."""
+    if sharding.is_fully_addressable:
+        return jax.device_put(leaf, sharding)
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        words = _put(jax.random.key_data(leaf), sharding)
+        return jax.random.wrap_key_data(words, impl=jax.random.key_impl(leaf))
+    whole = np.asarray(leaf)
+    return jax.make_array_from_callback(whole.shape, sharding, lambda index: whole[index])
 
 
 def _spec(axis: int | None) -> PartitionSpec:

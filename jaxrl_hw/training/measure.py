@@ -76,8 +76,9 @@ def items_of(
         "rollout": _bytes(batch) + kept,
         "temporaries": max(collect.temporaries, update.temporaries),
     }
-    sharing = len(form.key.sharding.device_set) if on_cpu and form.key.sharding else 1
-    return {**{name: sharing * size for name, size in items.items()}, "physics": env.host_bytes}
+    sharing = len(form.key.sharding.addressable_devices) if on_cpu and form.key.sharding else 1
+    physics = env.host_bytes // jax.process_count()
+    return {**{name: sharing * size for name, size in items.items()}, "physics": physics}
 
 
 def measure(config: Config, hardware: Hardware) -> Measurement:

@@ -40,8 +40,8 @@ def requested_bytes(error: BaseException) -> int | None:
 
 def smaller_plan(
     plan: Plan, error: BaseException, state: TrainState | None, items: Mapping[str, int] | None
-) -> tuple[Plan, str] | None:
-    """The plan to continue with after an error, and a sentence for the user.
+) -> tuple[Plan, str]:
+    """The plan to continue with when memory has run out, and a sentence for the user.
 
     Where the update failed to allocate about as much as its own temporaries take, the minibatches
     are halved: the batch keeps its size. In every other case the next rung of `planning.ladder`
@@ -50,16 +50,12 @@ def smaller_plan(
 
     Args:
       plan, state: of the step that failed; no state before the first step.
+      error: for which `is_out_of_memory` holds.
       items: bytes by item as the compiler counts them; None where it does not count.
-
-    Returns:
-      None where the error is not about memory.
 
     Raises:
       RunError: the user chose `--on-oom fail`, or nothing is left to halve.
     """
-    if not is_out_of_memory(error):
-        return None
     config, iteration = plan.config, 1 if state is None else int(state.iteration) + 1
     updating, requested = _was_updating(state), requested_bytes(error)
     what = f"out of memory in {'the update of ' if updating else ''}iteration {iteration:,}"

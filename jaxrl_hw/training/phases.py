@@ -6,9 +6,13 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
+from jaxrl_hw.checkpointing import orbax_io
 from jaxrl_hw.checkpointing.checkpoint import Checkpoints
+from jaxrl_hw.checkpointing.description import Arrays, Meta
 from jaxrl_hw.checkpointing.mirror import Mirror
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.config import validation
@@ -20,14 +24,17 @@ from jaxrl_hw.planning.ladder import size_of
 from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.training.build import Built
 from jaxrl_hw.training.evaluations import Evaluations
+from jaxrl_hw.training.group import ElsewhereError, Group
 from jaxrl_hw.training.init_from import open_source
 from jaxrl_hw.training.instability import UnstableError, calmer_plan
-from jaxrl_hw.training.layout import layout_of
+from jaxrl_hw.training.layout import layout_of, local
 from jaxrl_hw.training.metrics import past_early_stop
-from jaxrl_hw.training.oom import is_whole, smaller_plan
+from jaxrl_hw.training.oom import is_out_of_memory, is_whole, smaller_plan
 from jaxrl_hw.training.resume import restore_state
 from jaxrl_hw.training.run import Run, environments, trained
 from jaxrl_hw.training.session import Session, TrainContext
+from jaxrl_hw.training.several import as_settled
+from jaxrl_hw.training.shared_state import state_of_first
 from jaxrl_hw.training.stopping import CALLBACK, EARLY_STOP, FINISHED, GOAL
 from jaxrl_hw.training.train_step import init_train_state, total_steps, with_fresh_envs
 from jaxrl_hw.types import Algorithm, TrainState
@@ -40,9 +47,12 @@ _T = TypeVar("_T")
 
 
 def open_checkpoints(
-    plan: Plan, folder: RunDir, console: Console, stack: ExitStack
+    plan: Plan, folder: RunDir, console: Console, group: Group, stack: ExitStack
 ) -> tuple[Checkpoints, Mirror | None]:
-    """What saves beside the training; closing the stack finishes the writing."""
+    """What saves beside the training; closing the stack finishes the writing.
+
+    Of several processes the first one alone writes arrays.
+    """
     config, mirror = plan.config, None
     checkpoints = Checkpoints(
         folder.checkpoints,
@@ -51,6 +61,7 @@ def open_checkpoints(
         keep_every=config.keep_every,
         config=validation.to_dict(config),
         on_saved=lambda: mirror.request() if mirror is not None else None,
+        write=orbax_io.write if group.is_first else _write_nothing,
     )
     stack.enter_context(checkpoints)
     if plan.mirror is not None:
@@ -76,9 +87,11 @@ class Phases:
     def run(self) -> Run:
         """Do what is left of the run. Raises as `fit` does."""
         state = self._until_it_fits(self._restore, None)
-        ended = self._ended_before(state)
-        if ended is None or state is None:
+        ended: str | None = self._context.group.decided(self._ended_before(state))
+        if ended is None:
             state, ended = self._iterate(state)
+        else:
+            state = state_of_first(self._context.group, state, *self._environments())
         return self._close(state, ended)
 
     def _restore(self, _: TrainState | None = None) -> TrainState | None:
@@ -115,7 +128,7 @@ class Phases:
             is_unstable = False
             try:
                 ended = session.run()
-                return session.state, ended
+                return session.whole(), ended
             except UnstableError as error:
                 self._calm(error)
                 is_unstable = True
@@ -137,14 +150,15 @@ class Phases:
         source = None
         if state is None:  # before the compiler: it may be refused
             source = open_source(config, env, algorithm, context.console)
+        may_resize = context.group.decided(self._may_resize)
         with context.console.compiling("compiling train step"):
-            built = context.build(
-                self._plan, env, algorithm, may_resize=self._may_resize, console=context.console
-            )
-            if state is None:
-                state = init_train_state(built.env, built.algorithm, config.seed, source)
-            elif state.env_state is None or built.env is not env:
-                state = with_fresh_envs(state, built.env, built.algorithm, config.seed)
+            built = self._built(env, algorithm, may_resize)
+            made = built.env, built.algorithm
+            if context.group.is_first and state is None:
+                state = init_train_state(*made, config.seed, source)
+            elif state is not None and (state.env_state is None or built.env is not env):
+                state = with_fresh_envs(state, *made, config.seed)
+            state = state_of_first(context.group, state, *made)
             if layout := layout_of(built.plan.config):
                 state = layout.place(state)
         evaluations = Evaluations(built.plan.config, built.env, built.algorithm, context.console)
@@ -155,6 +169,17 @@ class Phases:
         self._made = (self._plan.config, built.env, built.algorithm)
         self._items = built.items
         return built._replace(plan=self._plan, evaluations=evaluations), state
+
+    def _built(self, env: Env, algorithm: Algorithm, may_resize: bool) -> Built:
+        """A train step for as many environments as fit everywhere by the compiler's figures."""
+        context = self._context
+        build = partial(context.build, console=context.console)
+        built = build(self._plan, env, algorithm, may_resize=may_resize)
+        fewest = min(context.group.agreed(built.env.num_envs))
+        if built.env.num_envs == fewest:
+            return built
+        plan = built.plan.resized(replace(built.plan.config, num_envs=fewest))
+        return build(plan, *environments(plan.config), may_resize=False)
 
     def _close(self, state: TrainState, ended: str) -> Run:
         context, config = self._context, self._plan.config
@@ -177,7 +202,9 @@ class Phases:
     ) -> _T:
         while True:
             try:
-                return phase(state)
+                result = phase(state)
+                self._context.group.agreed(None)
+                return result
             except Exception as error:
                 if not self._shrink(error, state):
                     raise
@@ -186,12 +213,16 @@ class Phases:
 
     def _shrink(self, error: Exception, state: TrainState | None) -> bool:
         """Plan a smaller run after an error; False where the error is not about memory."""
-        smaller = smaller_plan(self._plan, error, state, self._items)
-        if smaller is None:
+        group, message = self._context.group, ""
+        if not is_out_of_memory(error):
             return False
+        if not isinstance(error, ElsewhereError):
+            group.report_full()
         self._too_large.append(size_of(self._plan.config))
         self._may_resize = False
-        self._plan, message = smaller
+        if group.is_first:
+            self._plan, message = smaller_plan(self._plan, error, state, self._items)
+        self._plan = self._plan.resized(as_settled(group, self._plan.config))
         self._context.console.warning(message)
         self._items = None
         return True
@@ -199,25 +230,37 @@ class Phases:
     def _calm(self, error: UnstableError) -> None:
         """Plan the rest of the run with half the learning rate. Raises RunError where that does not
         help."""
-        self._plan, message = calmer_plan(self._plan, error)
+        group, message = self._context.group, ""
+        if group.is_first:
+            self._plan, message = calmer_plan(self._plan, error)
+        self._plan = self._plan.resized(as_settled(group, self._plan.config))
         self._context.console.warning(message)
         self._items = None
         self._may_resize = False
 
     def _rescued(self, state: TrainState) -> TrainState | None:
         """The learner of a failed step's argument, else the newest checkpoint."""
+        if not self._context.group.is_first:
+            return None
         if is_whole(state):
-            return state._replace(env_state=None, replay=())
+            return local(state._replace(env_state=None, replay=()))
         self._context.console.warning("the learner is lost too")
         return self._newest()
 
     def _newest(self) -> TrainState | None:
-        """The state of the newest checkpoint; None without one."""
+        """The state of the newest checkpoint; None without one, and in all processes but the
+        first."""
+        if not self._context.group.is_first:
+            return None
         self._context.checkpoints.wait()
         saved = self._context.folder.newest_checkpoint()
         self._context.console.message(f"back to iteration {saved:,}")
         self._plan = replace(self._plan, iterations_done=saved)
         return self._restore()
+
+
+def _write_nothing(folder: Path, arrays: Arrays, meta: Meta) -> None:
+    folder.mkdir()
 
 
 def _summary(run: Run) -> str:

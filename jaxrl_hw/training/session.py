@@ -26,10 +26,12 @@ from jaxrl_hw.planning.continuation import SHRUNK_FROM
 from jaxrl_hw.planning.disk_space import is_saved
 from jaxrl_hw.planning.halving import HALVED
 from jaxrl_hw.training.build import Build, Built, remember_session
-from jaxrl_hw.training.instability import Skips, UnstableError
+from jaxrl_hw.training.group import Group
+from jaxrl_hw.training.instability import Skips, UnstableError, skipped_in_a_row
 from jaxrl_hw.training.metrics import Meter, Row, past_early_stop
 from jaxrl_hw.training.oom import is_out_of_memory
 from jaxrl_hw.training.profiling import Profiler
+from jaxrl_hw.training.shared_state import whole_state
 from jaxrl_hw.training.stopping import CALLBACK, EARLY_STOP, GOAL, Callback, StopRequest
 from jaxrl_hw.training.train_step import total_steps
 from jaxrl_hw.types import TrainState
@@ -61,6 +63,8 @@ class TrainContext:
     gpu: GpuWatch
     fresh_process: bool
     """Whether jax was not loaded before the run: the process's memory is the run's alone."""
+    group: Group
+    """The processes that train the run."""
 
 
 class Session:
@@ -92,7 +96,8 @@ class Session:
         self._first = self._iteration = int(state.iteration)
         self._goal = goal_iteration(self._plan.config, self._first, total_steps(state.env_steps))
         self._early_stop = past_early_stop(self._plan.config, context.folder, self._first)
-        self._skips = Skips(self._plan.config, context.folder, self._first, context.console.warning)
+        in_a_row = context.group.decided(skipped_in_a_row(context.folder, self._first))
+        self._skips = Skips(self._plan.config, in_a_row, context.console.warning)
         self._meter = Meter(context.memory, built.env.num_envs * built.algorithm.unroll)
         self._rates: list[float] = []
         self._is_crowded = False
@@ -117,6 +122,8 @@ class Session:
             "num_envs": config.num_envs,
             "first_iteration": self._first + 1,
         }
+        if hardware.processes > 1:
+            record["processes"] = hardware.processes
         if self._too_large:
             record[SHRUNK_FROM] = self._too_large
         if self._plan.halvings:
@@ -147,7 +154,7 @@ class Session:
         if context.mirror is not None:
             context.mirror.request()
         if self._rescued and self._first:
-            self._save(self._first, self.state, {})
+            self._save(self._first, self.whole(), {})
 
     def _iterate(self) -> str:
         context, config, lock = self._context, self._plan.config, self._context.folder.lock
@@ -173,8 +180,8 @@ class Session:
             if is_owed and not was_skipped:  # the run goes back to one of before the trouble
                 lock.check()
                 is_owed = False
-                self._save(self._iteration, state, row)
-            if reason := self._stop_reason(stopped, row):
+                self._save(self._iteration, self.whole(), row)
+            if reason := context.group.stopped(self._stop_reason(stopped, row)):
                 ended = reason
                 break
         self._save_last(row)
@@ -209,8 +216,12 @@ class Session:
             return EARLY_STOP
         return CALLBACK if stopped else context.stop.check(self._meter.iteration_seconds)
 
+    def whole(self) -> TrainState:
+        """The state with all environments. All processes call this together."""
+        return whole_state(self._context.group, self.state)
+
     def _save(self, iteration: int, state: TrainState, row: Row) -> None:
-        """Save a state, without its replay where that is left out."""
+        """Save a whole state, without its replay where that is left out."""
         if self._plan.config.save_replay == "no":
             state = state._replace(replay=())
         self._context.checkpoints.save(iteration, state, row, stage=self.stage)
@@ -219,8 +230,9 @@ class Session:
         """Save the last state unless that is done, and make sure that it is on disk."""
         folder, checkpoints = self._context.folder, self._context.checkpoints
         folder.lock.check()
+        state = self.whole()  # whether it is on disk, the first process alone knows
         if not checkpoints.has(self._iteration):
-            self._save(self._iteration, self.state, row)
+            self._save(self._iteration, state, row)
         if not checkpoints.has(self._iteration):
             newest = checkpoints.iterations()[-1:]
             raise RunError(

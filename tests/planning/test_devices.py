@@ -43,6 +43,30 @@ def test_auto_finds_a_number_that_divides_over_the_devices(config: Config) -> No
         assert plan.config.num_envs == plan.sizing.num_envs == expected
 
 
+def test_several_processes_have_all_their_devices_and_each_its_part_of_the_memory(
+    config: Config,
+) -> None:
+    config = replace(config, num_envs=4096)
+    two = replace(GPUS, processes=2)
+    plan, whole = make_plan(replace(config, devices="all"), two), make_plan(config, GPUS)
+    assert plan.config.devices == 16
+    assert plan.to_dict()["envs_per_device"] == 256
+    assert plan.memory["rollout"] == pytest.approx(whole.memory["rollout"] / 16, rel=0.01)
+    on_cpus = Hardware("cpu", "Test", 1, 4, 16 << 30, 15 << 30, "psutil", processes=4)
+    native = replace(config, physics="native")
+    alone = make_plan(replace(native, devices=1), replace(on_cpus, processes=1))
+    shared = make_plan(replace(native, devices="all"), on_cpus)
+    assert shared.config.devices == 4
+    assert shared.memory["rollout"] == pytest.approx(alone.memory["rollout"] / 4, rel=0.01)
+    assert shared.memory["networks"] == alone.memory["networks"]
+
+
+def test_devices_must_divide_over_the_processes(config: Config) -> None:
+    with pytest.raises(UserError) as refused:
+        make_plan(replace(config, devices=3), replace(GPUS, processes=2))
+    assert "--devices 2" in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("num_envs", "devices", "shards"),
     [(4096, 1, 8), (4096, 8, 8), (20, 2, 4), (20, 1, 4), (7, 1, 1), (12, 3, 3), (64, 16, 16)],

@@ -36,7 +36,8 @@ def make(
     model: mujoco.MjModel, substeps: int, fields: tuple[str, ...], late: bool = False
 ) -> Physics:
     """The MJX engine for a model; see `jaxrl_hw.envs.physics.make_physics`."""
-    shared = mjx.put_model(model, impl="jax")
+    here = jax.local_devices()[0]  # MJX's default is the first device of all processes
+    shared = mjx.put_model(model, here, impl="jax")
     shared = shared.tree_replace(
         {
             "opt.iterations": min(SOLVER_ITERATIONS, int(model.opt.iterations)),
@@ -50,7 +51,7 @@ def make(
     def step(params: ModelParams, state: PhysState, ctrl: Array) -> tuple[PhysState, Array]:
         own = shared.replace(**{name: params[name] for name in fields})
         # mjx.Data is large (about 50 kB for a G1): it lives only inside this control step
-        data = mjx.make_data(model, impl="jax").replace(
+        data = mjx.make_data(model, here, impl="jax").replace(
             qpos=state.qpos,
             qvel=state.qvel,
             act=state.act,

@@ -81,9 +81,10 @@ def make(
 
 
 def _device() -> tuple[Array | None, int]:
-    """The index of the device in `jax.shard_map`, and how many there are; (None, 1) outside it."""
+    """The index of the device in `jax.shard_map`, and how many this process has of them; (None, 1)
+    outside it."""
     try:
-        return lax.axis_index(DEVICES), lax.axis_size(DEVICES)
+        return lax.axis_index(DEVICES), max(lax.axis_size(DEVICES) // jax.process_count(), 1)
     except NameError:
         return None, 1
 

@@ -1,0 +1,50 @@
+"""The flags that tell a process of several which one it is: of the process, not of the run."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+
+from jaxrl_hw.cli.arguments import OneLineParser, whole_number
+from jaxrl_hw.config.units import parse_duration
+from jaxrl_hw.errors import UserError
+from jaxrl_hw.hardware.processes import TIMEOUT_S, Processes, processes_of
+
+SEVERAL_PROCESSES = (
+    "Several machines train one run where each starts this command with --coordinator HOST:PORT "
+    "of process 0, --num-processes N and --process-id I; or with --coordinator slurm, by srun. "
+    "--connect-timeout 60s is how long they wait for each other."
+)
+
+
+def taken_processes(
+    argv: Sequence[str], environ: Mapping[str, str] = os.environ
+) -> tuple[Processes | None, list[str]]:
+    """Which process this is, None where it trains alone; and the words that are left.
+
+    Raises UserError where the flags do not go together or cannot be used.
+    """
+    parser = OneLineParser(add_help=False, argument_default=argparse.SUPPRESS)
+    parser.add_argument("--coordinator")
+    parser.add_argument("--num-processes", "--num_processes", type=whole_number)
+    parser.add_argument("--process-id", "--process_id", type=whole_number)
+    parser.add_argument("--connect-timeout", "--connect_timeout")
+    found, rest = parser.parse_known_args(argv)
+    given = vars(found)
+    if "coordinator" not in given:
+        for name in given:
+            flag = f"--{name.replace('_', '-')}"
+            raise UserError(f"{flag} needs --coordinator HOST:PORT beside it, of process 0")
+        return None, rest
+    timeout_s = TIMEOUT_S
+    if "connect_timeout" in given:
+        timeout_s = parse_duration(given["connect_timeout"], "--connect-timeout")
+    processes = processes_of(
+        given["coordinator"],
+        given.get("num_processes"),
+        given.get("process_id"),
+        environ,
+        timeout_s,
+    )
+    return processes if processes.number > 1 else None, rest
