@@ -39,7 +39,7 @@ def watched(
     environ = {**os.environ, "JAXRL_HW_CACHE": str(place / "cache")}
     root = str(HERE.parent)
     environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-    first, met, ended = 0.0, None, False
+    first, met, ended, tail = 0.0, None, False, Tail(metrics)
     with (place / "stderr").open("w") as err:
         began = time.monotonic()
         process = subprocess.Popen(
@@ -48,7 +48,7 @@ def watched(
         while True:
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
             now = time.monotonic() - began
-            rows = _rows(metrics)
+            rows = tail.new()
             first = first or (now if rows else 0.0)
             if to_error and met is None and any(_error(row) <= to_error for row in rows):
                 met = now
@@ -62,16 +62,29 @@ def watched(
     if not ended and (process.returncode or not first):
         text = (place / "stderr").read_text(errors="replace")
         raise RunError(f"{command[1:3]}: {failure(process.returncode, text)}")
-    rates = [row["env_steps_per_s"] for row in rows[COMPILING:]]
+    rates = [row["env_steps_per_s"] for row in tail.rows[COMPILING:]]
     return Timing(statistics.median(rates) if rates else None, first, 1024 * usage.ru_maxrss, met)
 
 
-def _rows(metrics: Path) -> list[dict[str, Any]]:
-    """The whole lines of a metrics file that somebody may be writing."""
-    if not metrics.exists():
-        return []
-    text = metrics.read_text(encoding="utf-8")
-    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+class Tail:
+    """The rows of a metrics file that somebody may be writing, read as they come."""
+
+    def __init__(self, metrics: Path) -> None:
+        self._metrics, self._read = metrics, 0
+        self.rows: list[dict[str, Any]] = []
+
+    def new(self) -> list[dict[str, Any]]:
+        """The whole lines that are there since the last call."""
+        if not self._metrics.exists():
+            return []
+        with self._metrics.open("rb") as file:
+            file.seek(self._read)
+            data = file.read()
+        data = data[: data.rfind(b"\n") + 1]
+        self._read += len(data)
+        rows = [json.loads(line) for line in data.splitlines()]
+        self.rows += rows
+        return rows
 
 
 def _error(row: dict[str, Any]) -> float:
