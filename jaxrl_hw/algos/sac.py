@@ -2,7 +2,7 @@
 
 Haarnoja et al. 2018 (arXiv:1812.05905), with twin critics, target networks, a temperature that
 holds the entropy, n-step returns and running observation statistics. The policy is a Gaussian,
-squashed by tanh to where the joints' ranges end.
+squashed by tanh to where the joints' ranges end. The critics may be distributional.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from jax import Array, lax
 from jaxrl_hw.algos import off_policy
 from jaxrl_hw.algos.actor_critic import ObsStats, take_in
 from jaxrl_hw.algos.networks import distributions, normalize
+from jaxrl_hw.algos.networks.critic import Critics
 from jaxrl_hw.algos.networks.mlp import MLP
 from jaxrl_hw.algos.networks.policy_net import (
     PolicyNet,
@@ -66,7 +67,7 @@ class Nets(NamedTuple):
     """The networks, and how far actions go [A]."""
 
     policy: PolicyNet
-    critic: MLP
+    critics: Critics
     limit: Array
 
     def gaussian(self, out: Array) -> tuple[Array, Array]:
@@ -81,11 +82,6 @@ class Nets(NamedTuple):
         density = distributions.log_prob(x, mean, log_std)
         return self.limit * jnp.tanh(x), density - log_stretch(x, self.limit).sum(axis=-1)
 
-    def values(self, critics: Any, obs: Array, action: Array) -> Array:
-        """What each critic says [2, B] of normalized observations [B, C] and actions [B, A]."""
-        x = jnp.concatenate([obs, action], axis=-1)
-        return jax.vmap(lambda params: jnp.asarray(self.critic.apply(params, x))[..., 0])(critics)
-
 
 def log_stretch(x: Array, limit: Array) -> Array:
     """log d(limit tanh x)/dx, exact where tanh is at its ends."""
@@ -97,7 +93,7 @@ def make(config: SACConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
     limit = jnp.ones(spec.action_size) if spec.action_limit is None else spec.action_limit
     nets = Nets(
         make_policy_net(net, spec.obs_size, 2 * spec.action_size, None, precision),
-        MLP(net.value, 1, net.activation, dtype=precision, layer_norm=config.layer_norm),
+        _critics(config, net, precision),
         jnp.asarray(limit, jnp.float32),
     )
     sizes = Sizes(spec.obs_size, spec.critic_size, spec.action_size, spec.symmetry is not None)
@@ -144,6 +140,12 @@ def make(config: SACConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
     )
 
 
+def _critics(config: SACConfig, net: NetConfig, precision: str) -> Critics:
+    outputs = config.atoms or 1
+    mlp = MLP(net.value, outputs, net.activation, dtype=precision, layer_norm=config.layer_norm)
+    return Critics(mlp, jnp.linspace(*config.return_range, config.atoms) if config.atoms else None)
+
+
 def _act(
     nets: Nets,
     learner: Learner,
@@ -179,7 +181,7 @@ def _fresh(config: SACConfig, nets: Nets, init_std: float, spec: EnvSpec, key: A
     """Networks that know nothing yet, and noise of init_std in units of action. Consumes key."""
     key_policy, key_critics = jax.random.split(key)
     size = spec.critic_size + spec.action_size
-    critics = jax.vmap(lambda k: nets.critic.init(k, jnp.zeros(size)))(
+    critics = jax.vmap(lambda k: nets.critics.mlp.init(k, jnp.zeros(size)))(
         jax.random.split(key_critics, 2)
     )
     log_std = jnp.clip(jnp.log(init_std / nets.limit), *LOG_STD)
@@ -211,12 +213,13 @@ def _gradient_step(
         )
 
     action, density = acting(params.policy, t.next_seen, key_next)
-    future = nets.values(params.target, next_obs, action).min(axis=0) - alpha * density
-    target = lax.stop_gradient(t.reward + t.discount * future)
+    following = nets.critics.lower(nets.critics.outputs(params.target, next_obs, action))
+    target = nets.critics.target(following, t.reward, t.discount, -alpha * density)
+    target = lax.stop_gradient(target)
 
     def critic_loss(critics: Any) -> tuple[Array, Array]:
-        value = nets.values(critics, obs, t.action)
-        return mean(((value - target) ** 2).sum(axis=0)), value.mean()
+        out = nets.critics.outputs(critics, obs, t.action)
+        return mean(nets.critics.loss(out, target)), nets.critics.values(out).mean()
 
     (value_loss, value), gradient = jax.value_and_grad(critic_loss, has_aux=True)(params.critics)
     change, critics_state = rates.critics.update(gradient, opt_state.critics, params.critics)
@@ -224,7 +227,7 @@ def _gradient_step(
 
     def policy_loss(policy: Any) -> tuple[Array, Array]:
         action, density = acting(policy, t.seen, key_now)
-        value = nets.values(critics, obs, action).min(axis=0)
+        value = nets.critics.values(nets.critics.outputs(critics, obs, action)).min(axis=0)
         return mean(alpha * density - value), mean(density)
 
     (loss, density_now), gradient = jax.value_and_grad(policy_loss, has_aux=True)(params.policy)

@@ -8,6 +8,7 @@ from jaxrl_hw.algos import replay_knobs
 from jaxrl_hw.algos.networks.settings import NetConfig, count_weights, policy_size
 from jaxrl_hw.algos.registry import AlgorithmEntry, Circumstances, needs_continuous_actions
 from jaxrl_hw.algos.replay_knobs import REPLAY_ENTRY, ReplayConfig, replay_needs, sized_for
+from jaxrl_hw.errors import UserError
 from jaxrl_hw.types import Needs, Sizes, setting
 
 _REPLAY, _BATCH = 1_000_000, 8192
@@ -28,12 +29,17 @@ class SACConfig(ReplayConfig):
     """Adam's step size for the temperature; 0 keeps it as it is."""
     layer_norm: bool = setting(True)
     """Layer normalization in the critics."""
+    atoms: int = setting(0, at_least=0)
+    """Returns over which each critic gives a distribution (Bellemare et al. 2017); 0: it gives a
+    value. 101 are usual."""
+    return_range: tuple[float, float] = setting((-20.0, 20.0))
+    """Lowest and highest of these returns, discounted; what is beyond counts as the end."""
 
 
 def critic_weights(sac: SACConfig, net: NetConfig, critic: int, action: int) -> int:
     """Parameters of one critic."""
     norms = 2 * sum(net.value) if sac.layer_norm else 0
-    return count_weights(critic + action, net.value, 1) + norms
+    return count_weights(critic + action, net.value, sac.atoms or 1) + norms
 
 
 def _needs(sac: SACConfig, net: NetConfig, sizes: Sizes) -> Needs:
@@ -43,7 +49,8 @@ def _needs(sac: SACConfig, net: NetConfig, sizes: Sizes) -> Needs:
     stored = sizes.obs + sizes.critic
     seen = replay_knobs.history_of(net) * sizes.obs + sizes.critic + sizes.action
     # activations and their gradients: two critics thrice (target, fit, actor), the actor twice
-    widths = 2 * actor.activations + 6 * sum(net.value) * (1 + sac.layer_norm)
+    critic = sum(net.value) * (1 + sac.layer_norm) + 3 * sac.atoms
+    widths = 2 * actor.activations + 6 * critic
     update = 4 * sac.batch_size * (2 * widths + 2 * seen)
     return Needs(
         unroll=sac.train_freq,
@@ -73,6 +80,14 @@ def _sized(sac: SACConfig, num_envs: int, platform: str = "cpu") -> SACConfig:
 
 def _check(sac: SACConfig, circumstances: Circumstances) -> None:
     needs_continuous_actions("sac", circumstances)
+    low, high = sac.return_range
+    if sac.atoms == 1:
+        raise UserError("--sac.atoms must be 0 or at least 2, got 1; 101 are usual")
+    if not low < high:
+        raise UserError(
+            f"--sac.return-range must rise, got {low:g} {high:g}; try "
+            f"--sac.return-range {high:g} {low:g}"
+        )
     replay_knobs.check("sac", circumstances)
 
 

@@ -7,9 +7,12 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 from jaxrl_hw import NetConfig
 from jaxrl_hw.algos import sac
+from jaxrl_hw.algos.networks.critic import Critics, project
+from jaxrl_hw.algos.networks.mlp import MLP
 from jaxrl_hw.algos.off_policy import blend, weighted_mean
 from jaxrl_hw.algos.sac_settings import SACConfig
 from jaxrl_hw.types import EnvSpec, Observation
@@ -64,3 +67,40 @@ def test_targets_follow_by_a_share() -> None:
 def test_samples_without_weight_do_not_count() -> None:
     np.testing.assert_allclose(weighted_mean(jnp.array([1.0, 9.0]), jnp.array([1.0, 0.0])), 1.0)
     np.testing.assert_allclose(weighted_mean(jnp.array([9.0]), jnp.array([0.0])), 0.0)
+
+
+def test_a_distribution_keeps_its_mean_when_it_moves_and_ends_at_the_ends() -> None:
+    returns, share = jnp.array([-2.0, -1.0, 0.0, 1.0, 2.0]), jnp.array([[0.0, 0.5, 0.5, 0.0, 0.0]])
+    # -1 and 0 become 0.25 + 0.5 x: -0.25 and 0.25
+    moved = project(share, 0.25 + 0.5 * returns[None], returns)
+    np.testing.assert_allclose(moved, [[0.0, 0.125, 0.75, 0.125, 0.0]], atol=1e-6)
+    np.testing.assert_allclose(project(share, returns[None] + 9.0, returns), [[0, 0, 0, 0, 1.0]])
+
+
+def test_distributional_critics_learn_what_critics_of_a_value_do() -> None:
+    obs, action = jax.random.normal(jax.random.key(0), (64, 3)), jnp.zeros((64, 2))
+    reward, stays, nothing = obs[:, 0], jnp.full(64, 0.5), jnp.zeros(64)
+    learned = []
+    for returns in (None, jnp.linspace(-6.0, 6.0, 61)):
+        critics = Critics(MLP((32,), 1 if returns is None else 61, "elu"), returns)
+        keys = jax.random.split(jax.random.key(1), 2)
+        params = jax.vmap(lambda k, c=critics: c.mlp.init(k, jnp.zeros(5)))(keys)
+        rule = optax.adam(1e-2)
+
+        @jax.jit
+        def fit(params, state, critics=critics, rule=rule):
+            out = critics.lower(critics.outputs(params, obs, action))
+            target = critics.target(out, reward, stays, nothing)
+            gradient = jax.grad(
+                lambda p: critics.loss(critics.outputs(p, obs, action), target).mean()
+            )(params)
+            change, state = rule.update(gradient, state)
+            return optax.apply_updates(params, change), state
+
+        state = rule.init(params)
+        for _ in range(400):
+            params, state = fit(params, state)
+        learned.append(critics.values(critics.outputs(params, obs, action)).mean(axis=0))
+    # the same observation follows for ever: reward / (1 - 0.5)
+    for values in learned:
+        np.testing.assert_allclose(values, 2.0 * reward, atol=0.25)

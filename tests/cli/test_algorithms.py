@@ -137,6 +137,8 @@ BAD = {
     "a warm start": ["--robot", "go1", "--algo", "sac", "--init-from", "zoo:go1"],
     "no such algorithm": [*CARTPOLE, "--algo", "sacc"],
     "layers without units": [*DQN, "--dqn.widths", "0"],
+    "one return": [*SAC, "--sac.atoms", "1"],
+    "returns that fall": [*SAC, "--sac.return-range", "5", "-5"],
 }
 
 
