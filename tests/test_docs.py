@@ -60,6 +60,7 @@ def known_flags(robot: str = "g1") -> frozenset[str]:
     commands += [("plan", "--robot", "cartpole", "--algo", name) for name in ("a2c", "sac")]
     commands += [("plan", "--robot", "cartpole_discrete", "--algo", "dqn")]
     scripts = [*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "scripts").glob("*.py")]
+    scripts += [ROOT / "jaxrl_hw" / "policies" / "deploy_mujoco.py"]
     flags = {flag for path in scripts for flag in script_flags(path)}
     return frozenset(flags.union(example_flags(), *(flags_of(*words) for words in commands)))
 

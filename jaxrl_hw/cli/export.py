@@ -1,11 +1,15 @@
 """Write a trained policy as files for other computers: python -m jaxrl_hw.export --run-dir DIR
 
-    policy.onnx     float32, normalization inside: obs [batch, O] -> action [batch, A]
-    policy.npz      the same as NumPy arrays; play, evaluate and train --init-from read it
-    run_policy.py   runs policy.npz with NumPy alone
-    policy.pt       the same as TorchScript, where torch is installed
+    policy.onnx       float32, normalization inside: obs [batch, O] -> action [batch, A]
+    policy.npz        the same as NumPy arrays; play, evaluate and train --init-from read it
+    run_policy.py     runs policy.npz with NumPy alone
+    policy.pt         the same as TorchScript, where torch is installed
+    deploy_mujoco.py  python deploy_mujoco.py NAME.yaml drives the policy in MuJoCo
+    NAME.yaml         what it reads: unitree_rl_gym's keys (g1.yaml for g1_12dof)
+    NAME.xml          the robot's MJCF in one file, with torque motors
 
-Every file is run on 1000 random observations and must agree with the JAX policy to 1e-5.
+Every file that holds a policy is run on 1000 random observations and must agree with the JAX
+policy to 1e-5. The last three files come with the task joystick.
 """
 
 from __future__ import annotations
@@ -39,6 +43,7 @@ def _export(args: Namespace) -> int:
     print(f"loading {check_source(args)}", flush=True)
     policy, reference, out, trained_with = _open(args)
     from jaxrl_hw.policies.bundle import export_policy
+    from jaxrl_hw.policies.deployment import SCRIPT
     from jaxrl_hw.policies.verification import COUNT
 
     exported = export_policy(policy, reference, out)
@@ -54,7 +59,10 @@ def _export(args: Namespace) -> int:
     for file in exported.files:
         table.add_row(file.path.name, formats.size(file.size), f"{file.difference:.1e}", file.by)
     make_console(sys.stdout, can_redraw(sys.stdout), None).print(table)
-    for line in (*exported.left_out, f"written to {out}"):
+    lines = [*exported.left_out, f"written to {out}"]
+    if exported.driven:
+        lines.append(f"drive it in MuJoCo: python {out / SCRIPT} {exported.driven[0]}")
+    for line in lines:
         print(line)
     print_note(check_source(args), since_trained(trained_with, meta["task"]))
     return DONE

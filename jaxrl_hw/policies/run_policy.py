@@ -54,6 +54,35 @@ class Policy:
         return action.reshape(*observation.shape[:-1], -1)
 
 
+def open_policy(path: Any) -> Any:
+    """The policy in policy.npz, policy.onnx (onnxruntime) or policy.pt (torch), by its suffix, for
+    one robot: observation [O] -> action [A]. What it remembers stays inside and starts at zero."""
+    suffix = Path(path).suffix
+    if suffix == ".onnx":
+        return _of_onnx(str(path))
+    if suffix != ".pt":
+        return Policy(path)
+    import torch
+
+    net = torch.jit.load(str(path))
+    return lambda observation: net(torch.from_numpy(observation[None])).detach().numpy()[0]
+
+
+def _of_onnx(path: str) -> Any:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    inputs = session.get_inputs()[1:]
+    memory = {i.name: np.zeros((1, *i.shape[1:]), np.float32) for i in inputs}
+
+    def act(observation: np.ndarray) -> Any:
+        action, *after = session.run(None, {"obs": observation[None], **memory})
+        memory.update(zip(memory, after))  # noqa: B905 (Python 3.8)
+        return action[0]
+
+    return act
+
+
 def start(a: dict[str, np.ndarray], meta: dict[str, Any], count: int) -> np.ndarray:
     """The memory of `count` episodes at their start: observations [count, K - 1, O] of a policy
     with a history, the state [count, H] of a recurrent one, [count, 0] of any other."""

@@ -93,6 +93,8 @@ class RobotSpec:
     """Absolute path of another model of the same robot, which keeps the same promises: other shapes
     of feet and legs, another floor, another armature. Policies are evaluated on it, never
     trained."""
+    deploy_name: str = ""
+    """Name of the YAML that `export` writes for a deployment; "" is the robot's own name."""
 
     def __post_init__(self) -> None:
         if fault := next(self._faults(), ""):

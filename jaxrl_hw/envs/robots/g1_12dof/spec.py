@@ -29,4 +29,5 @@ SPEC = RobotSpec(
         joint_sign=(1.0, -1.0, -1.0, 1.0, 1.0, -1.0) * 2,
         foot_perm=(1, 0),
     ),
+    deploy_name="g1",  # as unitree_rl_gym names it
 )
