@@ -19,7 +19,7 @@ from jaxrl_hw.errors import RunError, UserError
 FORMAT = 1
 """Version of the run folder's layout, in config.json."""
 
-SMALL_FILES = ("config.json", "plan.json", "sessions.jsonl", "metrics.jsonl")
+SMALL_FILES = ("config.json", "plan.json", "sessions.jsonl", "metrics.jsonl", "console.log")
 """What describes a run beside its checkpoints."""
 _MARKS = ("config.json", "sessions.jsonl", "session.open", "metrics.jsonl", "checkpoints")
 
