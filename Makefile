@@ -34,7 +34,7 @@ plan: setup
 test: lint unit notebook smoke
 
 # With worksteal an idle worker takes tests over, so both end at about the same time.
-TESTS := $(PY) -m pytest -n 2 --dist worksteal
+TESTS := $(PY) -m pytest -n 2 --dist worksteal --durations 30
 
 quick: lint
 	$(TESTS) -m "not slow"
