@@ -1,6 +1,8 @@
 # make train    sets up .venv on first use, then trains: G1, as many environments as pay off
-# make test     sets up .venv on first use, then lint, types, import rules, every test, notebooks, smoke run
+# make test     sets up .venv on first use, then lint, types, import rules, the docs' site, every test,
+#               notebooks, smoke run
 # make quick    the same checks, but only the tests that are not marked slow
+# make docs     builds the site of the documentation: build/site/index.html
 #
 #   make train ARGS="--robot cartpole --iterations 50"      passes flags on
 #   make train EXTRAS=cuda12                                jax for NVIDIA (or cuda13)
@@ -15,7 +17,7 @@ PY    := $(VENV)/bin/python
 WANT  := $(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
 STAMP := $(VENV)/.installed-$(WANT)-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: setup train plan test quick lint unit notebook smoke bench clean
+.PHONY: setup train plan test quick lint docs unit notebook smoke bench clean
 
 setup: $(STAMP)
 
@@ -31,7 +33,7 @@ train: setup
 plan: setup
 	@$(PY) -m jaxrl_hw.plan $(ARGS)
 
-test: lint unit notebook smoke
+test: lint docs unit notebook smoke
 
 # With worksteal an idle worker takes tests over, so both end at about the same time.
 TESTS := $(PY) -m pytest -n 2 --dist worksteal --durations 30
@@ -44,6 +46,10 @@ lint: setup
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
+
+# The variable silences an announcement of mkdocs-material.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 
 unit: setup
 	$(TESTS)

@@ -1,4 +1,6 @@
-"""Check this installation: python -m jaxrl_hw.doctor
+"""Check this installation.
+
+    python -m jaxrl_hw.doctor
 
 The checks cover devices, versions, memory, environment variables, both physics engines, a short
 training, rendering and the disk. Each prints what it measured and what to do. All of them take

@@ -1,4 +1,6 @@
-"""List, show, pack and unpack runs: python -m jaxrl_hw.runs
+"""List, show, pack and unpack runs.
+
+    python -m jaxrl_hw.runs
 
     list [FOLDER]            every run in a folder (default: runs), and whether it can continue
     show DIR                 one run's sessions and checkpoints, and the command that continues it

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from jaxrl_hw.algos.registry import load_algorithm
+from jaxrl_hw.cli.help_text import HelpFormatter
 from jaxrl_hw.envs.robots import load_robot
 from jaxrl_hw.errors import UserError, unknown_flag
 
@@ -18,9 +19,7 @@ class OneLineParser(argparse.ArgumentParser):
     """argparse whose errors are one-line UserErrors, with the nearest flag as a suggestion."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(
-            allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options
-        )
+        super().__init__(allow_abbrev=False, formatter_class=HelpFormatter, **options)
 
     def error(self, message: str) -> NoReturn:
         """Raises UserError instead of printing the usage and exiting."""
@@ -46,32 +45,37 @@ class OneLineParser(argparse.ArgumentParser):
         return found
 
 
-def add_run_arguments(parser: OneLineParser, seconds: float, baselines: Sequence[str] = ()) -> None:
-    """The flags of every command that drives a policy.
+def add_run_arguments(
+    parser: OneLineParser, seconds: float, baselines: Sequence[str] = ()
+) -> argparse._ArgumentGroup:
+    """The flags of every command that drives a policy; the group of those that say how.
 
     baselines: names that --policy takes beside those of trained policies.
     """
     add_source_arguments(parser, baselines)
-    about = f"simulated time (default: {seconds:g})"
-    parser.add_argument("--seconds", type=number, default=seconds, help=about)
+    group = parser.add_argument_group("what is driven")
+    about = f"simulated time, s (default: {seconds:g})"
+    group.add_argument("--seconds", type=number, default=seconds, metavar="S", help=about)
     about = "of starts and disturbances (default: 0)"
-    parser.add_argument("--seed", type=whole_number, default=0, help=about)
+    group.add_argument("--seed", type=whole_number, default=0, metavar="N", help=about)
+    return group
 
 
 def add_source_arguments(parser: OneLineParser, baselines: Sequence[str] = ()) -> None:
     """The flags that name the policy; `check_source` checks them."""
-    parser.add_argument("--run-dir", metavar="DIR", help="folder of the run")
+    group = parser.add_argument_group("which policy", "Give --run-dir or --policy.")
+    group.add_argument("--run-dir", metavar="DIR", help="folder of the run")
     about = "checkpoint of the run (default: the newest)"
-    parser.add_argument("--iteration", type=whole_number, metavar="K", help=about)
+    group.add_argument("--iteration", type=whole_number, metavar="K", help=about)
     about = "a policy of the package, or an exported one, in place of a run"
     if baselines:
         about += f"; {' or '.join(baselines)}: one that has learned nothing, for --robot"
     names = "|".join(("zoo:NAME", "FILE.npz", *baselines))
-    parser.add_argument("--policy", metavar=names, help=about)
+    group.add_argument("--policy", metavar=names, help=about)
     about = "refuse a policy for another robot; imports the module of a robot of your own"
-    parser.add_argument("--robot", metavar="NAME", help=about)
+    group.add_argument("--robot", metavar="NAME", help=about)
     about = "imports the module of an algorithm of your own"
-    parser.add_argument("--algo", metavar="NAME", help=about)
+    group.add_argument("--algo", metavar="NAME", help=about)
 
 
 def check_source(args: argparse.Namespace) -> str:

@@ -1,4 +1,6 @@
-"""How well a policy follows commands: python -m jaxrl_hw.evaluate --run-dir runs/g1-joystick-ppo-0
+"""Score how well a policy follows commands.
+
+    python -m jaxrl_hw.evaluate --run-dir runs/g1-joystick-ppo-0
 
 Each of ten fixed commands is followed by its own robot from a standing start, without noise and
 without pushes (`--push` adds those). The first 2 s, in which the robot starts to walk, do not
@@ -79,13 +81,15 @@ def _opened(args: Namespace) -> OpenedPolicy | Baseline:
 
 def _parse(argv: Sequence[str]) -> Namespace:
     parser = OneLineParser(prog="python -m jaxrl_hw.evaluate", description=__doc__)
-    add_run_arguments(parser, seconds=10.0, baselines=BASELINES)
-    about = "m/s: push the robot every 2.5 s in a random direction"
-    parser.add_argument("--push", type=number, default=0.0, metavar="SPEED", help=about)
+    driven = add_run_arguments(parser, seconds=10.0, baselines=BASELINES)
+    about = "push the robot every 2.5 s in a random direction, m/s (default: 0)"
+    driven.add_argument("--push", type=number, default=0.0, metavar="SPEED", help=about)
     about = "robust: also with pushes, other floors, loads, motors and sensors, delays, noise"
-    parser.add_argument("--suite", default="commands", metavar="|".join(SUITES), help=about)
+    about += " (default: commands)"
+    driven.add_argument("--suite", default="commands", metavar="|".join(SUITES), help=about)
     about = "print JSON in place of the table; with FILE, print the table and write JSON there"
-    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help=about)
+    output = parser.add_argument_group("output")
+    output.add_argument("--json", nargs="?", const="-", metavar="FILE", help=about)
     args = parser.parse(argv)
     check_source(args)
     return args

@@ -1,4 +1,6 @@
-"""Write a trained policy as files for other computers: python -m jaxrl_hw.export --run-dir DIR
+"""Write a trained policy as files for other computers.
+
+    python -m jaxrl_hw.export --run-dir runs/g1-joystick-ppo-0
 
     policy.onnx       float32, normalization inside: obs [batch, O] -> action [batch, A]
     policy.npz        the same as NumPy arrays; play, evaluate and train --init-from read it
@@ -72,7 +74,7 @@ def _parse(argv: Sequence[str]) -> Namespace:
     parser = OneLineParser(prog="python -m jaxrl_hw.export", description=__doc__)
     add_source_arguments(parser)
     about = "folder (default: policy/ in the run's folder; with --policy policy-<name>/ here)"
-    parser.add_argument("--out", metavar="DIR", help=about)
+    parser.add_argument_group("output").add_argument("--out", metavar="DIR", help=about)
     args = parser.parse(argv)
     check_source(args)
     if args.out is not None and Path(args.out).expanduser().is_file():

@@ -12,7 +12,8 @@ from jaxrl_hw.algos.registry import algorithm_entry, load_algorithm
 from jaxrl_hw.checkpointing.mirror import locate_run
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.cli.arguments import OneLineParser
-from jaxrl_hw.cli.process_flags import SEVERAL_PROCESSES
+from jaxrl_hw.cli.process_flags import PROCESS_FLAGS
+from jaxrl_hw.cli.settings_help import Command, settings_help
 from jaxrl_hw.cli.tyro_rules import Words, rules
 from jaxrl_hw.config import migrations, validation
 from jaxrl_hw.config.fields import (
@@ -33,21 +34,26 @@ from jaxrl_hw.errors import UserError, unknown_flag
 from jaxrl_hw.planning.disk_space import mirror_of
 from jaxrl_hw.policies.sources import like_origin
 
-_CONFIG = "Also: --config FILE, a saved config.json or one written by hand (JSON or YAML)."
-TRAINING = (
-    "Train a legged robot. The same command, run again, continues where the run stopped. With "
-    "--smoke beside the other flags it only checks, in a temporary folder, that two iterations "
-    f"train, are saved, continue and can be evaluated. {SEVERAL_PROCESSES}"
+TRAINING = Command(
+    "python -m jaxrl_hw.train",
+    "Train a legged robot. The same command, run again, continues where the run stopped.",
+    (
+        "python -m jaxrl_hw.train --robot g1 --num-envs auto",
+        "python -m jaxrl_hw.train --robot go1 --timesteps 20M --time-limit 85m",
+    ),
+    {
+        "--smoke": "Only check, in a temporary folder, that two iterations train, are saved, "
+        "continue and can be evaluated.",
+        **PROCESS_FLAGS,
+    },
 )
 
 
-def parse(
-    argv: Sequence[str], prog: str = "python -m jaxrl_hw.train", about: str = TRAINING
-) -> Config:
+def parse(argv: Sequence[str], command: Command = TRAINING) -> Config:
     """The config that a command line asks for.
 
     Defaults come from the run that is already in the run folder, else from the preset; a
-    `--config` file overlays them, and flags overlay the file. prog and about head the help.
+    `--config` file overlays them, and flags overlay the file. `command` heads the help.
     A robot of the user's own is imported where `--robot` names it, never where a file does.
 
     Raises:
@@ -70,7 +76,10 @@ def parse(
     if from_file:
         base = _with_one_goal(validation.from_dict(from_file, base, f"--config {path}"), from_file)
     base = _with_one_goal(base, {name: True for name in _GOALS if taken(rest, name)[0] is not None})
-    config = validation.check(_overlaid(base, rest, prog, about))
+    if {"-h", "--help"} & set(rest):
+        print(settings_help(command, base))
+        raise SystemExit(0)
+    config = validation.check(_overlaid(base, rest))
     validation.refuse_idle(config, [*given, *_given(rest, config)])
     return config
 
@@ -139,15 +148,13 @@ def taken(argv: Sequence[str], name: str) -> tuple[str | None, list[str]]:
     return found.value, rest
 
 
-def _overlaid(base: Config, argv: list[str], prog: str, about: str) -> Config:
-    """The config with what the flags say. Raises UserError; SystemExit after printing the help."""
+def _overlaid(base: Config, argv: list[str]) -> Config:
+    """The config with what the flags say. Raises UserError."""
     import tyro
 
     known = settings_of(type(base))
     found, left = tyro.cli(
         type(base),
-        prog=prog,
-        description=f"{about} {_CONFIG}",
         args=argv,
         default=base,
         registry=rules(),

@@ -10,6 +10,7 @@ from dataclasses import replace
 from jaxrl_hw.cli.command import DONE
 from jaxrl_hw.cli.flags import parse, taken
 from jaxrl_hw.cli.plan_cards import cards_notes, cards_table, plan_cards
+from jaxrl_hw.cli.settings_help import Command
 from jaxrl_hw.config.goal import goal_text
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import format_count
@@ -23,12 +24,20 @@ from jaxrl_hw.planning.memory_model import ESTIMATED
 from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.planning.planner import make_plan
 
-_ABOUT = (
-    "Print what a training with these flags would do and use, without training. --json prints it "
-    "as data, --probe trains a few iterations with each size first, for its speed, --gpu NAME "
-    "plans for a kind of device that is not here: "
-    f"{', '.join(profile.name for profile in profiles.PROFILES[1:])}; NAME,NAME compares them. "
-    "--compile beside it has XLA's GPU compiler measure the program for that card, in minutes."
+_COMMAND = Command(
+    "python -m jaxrl_hw.plan",
+    "Print what a training with these flags would do and use, without training.",
+    (
+        "python -m jaxrl_hw.plan --robot g1",
+        "python -m jaxrl_hw.plan --robot g1 --gpu t4,l4 --compile",
+    ),
+    {
+        "--json": "Print the plan as data.",
+        "--probe": "First train a few iterations with each size, for its speed.",
+        "--gpu NAME[,NAME ...]": "Plan for a kind of device that is not here: "
+        f"{', '.join(profile.name for profile in profiles.PROFILES[1:])}. Several are compared.",
+        "--compile": "Have XLA's GPU compiler measure the program for that card, in minutes.",
+    },
 )
 _SWITCHES = ("--json", "--probe", "--compile")
 
@@ -84,7 +93,7 @@ def _compare(
 
 
 def _parse(words: list[str]) -> Config:
-    return parse(words, "python -m jaxrl_hw.plan", _ABOUT)
+    return parse(words, _COMMAND)
 
 
 def _plan_here(config: Config, console: Console, probing: bool) -> Plan:

@@ -1,4 +1,6 @@
-"""Watch a trained policy: python -m jaxrl_hw.play --run-dir runs/g1-joystick-ppo-0
+"""Watch a trained policy.
+
+    python -m jaxrl_hw.play --run-dir runs/g1-joystick-ppo-0
 
 Without a run: --policy zoo:g1, or --policy policy.npz.
 
@@ -92,16 +94,18 @@ def _view(args: Namespace) -> int:
 
 def _parse(argv: Sequence[str]) -> Namespace:
     parser = OneLineParser(prog="python -m jaxrl_hw.play", description=__doc__)
-    add_run_arguments(parser, seconds=12.0)
-    about = ".mp4 or .gif (default: videos/<iteration>.mp4 of the run; with --policy <name>.mp4)"
-    parser.add_argument("--out", metavar="FILE", help=about)
+    driven = add_run_arguments(parser, seconds=12.0)
     about = "m/s, m/s, rad/s; several share the time (default: forward, turn, sideways, back)"
-    parser.add_argument(
+    driven.add_argument(
         "--command", type=_command, action="append", default=[], metavar='"X Y YAW"', help=about
     )
-    parser.add_argument("--width", type=whole_number, default=960, help="pixels (default: 960)")
-    parser.add_argument("--height", type=whole_number, default=540, help="pixels (default: 540)")
-    parser.add_argument("--viewer", action="store_true", help="open a window instead")
+    output = parser.add_argument_group("film or window")
+    about = ".mp4 or .gif (default: videos/<iteration>.mp4 of the run; with --policy <name>.mp4)"
+    output.add_argument("--out", metavar="FILE", help=about)
+    for flag, pixels in (("--width", 960), ("--height", 540)):
+        about = f"of the film, pixels (default: {pixels})"
+        output.add_argument(flag, type=whole_number, default=pixels, metavar="N", help=about)
+    output.add_argument("--viewer", action="store_true", help="open a window instead")
     args = parser.parse(argv)
     check_source(args)
     if args.viewer and args.out:

@@ -11,11 +11,14 @@ from jaxrl_hw.config.units import parse_duration
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware.processes import TIMEOUT_S, Processes, processes_of
 
-SEVERAL_PROCESSES = (
-    "Several machines train one run where each starts this command with --coordinator HOST:PORT "
-    "of process 0, --num-processes N and --process-id I; or with --coordinator slurm, by srun. "
-    "--connect-timeout 60s is how long they wait for each other."
-)
+PROCESS_FLAGS = {
+    "--coordinator HOST:PORT|slurm": "Train one run on several machines: each starts this command "
+    "with the address of process 0; slurm: srun starts it, and says the rest.",
+    "--num-processes N": "How many there are.",
+    "--process-id I": "Which of them this is, from 0.",
+    "--connect-timeout 60s": "How long they wait for each other.",
+}
+"""The flags as `--help` shows them."""
 
 
 def taken_processes(

@@ -129,14 +129,20 @@ _OWN = "a robot of your own, such as package.module"
 _ROBOT: _Argument = ("--robot", {"default": "", "metavar": "NAME", "help": _OWN})
 _OWN_ALGO = "an algorithm of your own, such as package.module"
 _ALGO: _Argument = ("--algo", {"default": "", "metavar": "NAME", "help": _OWN_ALGO})
-_RUNS = _path("folder", "FOLDER", "of runs", nargs="?", default=Path("runs"))
+_RUNS = _path("folder", "FOLDER", "of runs (default: runs)", nargs="?", default=Path("runs"))
 _RUN = _path("folder", "DIR", "folder of the run")
 _ZIP = _path("zip", "ZIP", "the zip that `pack` has written")
 _OUT_ZIP = _path("--out", "FILE.zip", "default: NAME.zip here")
 _OUT_DIR = _path("--out", "DIR", "new folder (default: runs/NAME of the run)")
-_SHOWS = "Show a run's sessions and checkpoints, and the command that continues it."
-_PACKS = "Write a run, which may be in training, as one zip, to be unpacked elsewhere."
-_UNPACKS = "Restore a packed run; verifies every checksum."
+_SHOWS = f"""Show a run's sessions and checkpoints, and the command that continues it.
+
+    {_PROG} show runs/g1-joystick-ppo-0"""
+_PACKS = f"""Write a run, which may be in training, as one zip, to be unpacked elsewhere.
+
+    {_PROG} pack runs/g1-joystick-ppo-0 --out run.zip"""
+_UNPACKS = f"""Restore a packed run; verifies every checksum.
+
+    {_PROG} unpack run.zip --out runs/again"""
 
 _SUBCOMMANDS: dict[str, tuple[Callable[[Namespace], None], str, tuple[_Argument, ...]]] = {
     "list": (_list, "", (_RUNS, _JSON, _ROBOT, _ALGO)),

@@ -1,14 +1,11 @@
-"""How tyro shows and reads settings: help with units and bounds, values as the words given."""
+"""How tyro reads settings: the words given, which `config.fields.Setting.read` converts."""
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import typing
-from functools import cache
 from typing import Any
 
-from docstring_parser import parse_from_object
 from tyro.constructors import (
     ConstructorRegistry,
     PrimitiveConstructorSpec,
@@ -17,11 +14,8 @@ from tyro.constructors import (
     StructTypeInfo,
 )
 
-from jaxrl_hw.config.curriculum import Stage, format_stage
-from jaxrl_hw.config.fields import Setting
-
-NO_STAGES = "none"
-"""The word of `--curriculum` that empties it."""
+from jaxrl_hw.cli.settings_help import NO_STAGES
+from jaxrl_hw.config.curriculum import Stage
 
 
 class Words(tuple[str, ...]):
@@ -45,49 +39,19 @@ def _settings_class(info: StructTypeInfo) -> StructConstructorSpec | None:
         form = hint
         if hint is not bool and not dataclasses.is_dataclass(hint):
             form = typing.Annotated[object, _form(hint)]
-        fields.append(StructFieldSpec(field.name, form, default, _help(kind, field)))
+        fields.append(StructFieldSpec(field.name, form, default, ""))
     return StructConstructorSpec(instantiate=dict, fields=tuple(fields))
 
 
-def _help(kind: type, field: dataclasses.Field[Any]) -> str:
-    """The docstring, unit and bounds of a field."""
-    owner = next(base for base in kind.__mro__ if field.name in inspect.get_annotations(base))
-    text, bounds = _docs(owner).get(field.name, ""), Setting("", field.type, field.metadata).bounds
-    signs = {"at_least": ">=", "above": ">", "at_most": "<="}
-    notes = [f"{signs[name]} {limit:.10g}" for name, limit in bounds.items()]
-    notes = [field.metadata["unit"], *notes] if field.metadata.get("unit") else notes
-    return f"{text} [{', '.join(notes)}]" if notes else text
-
-
-@cache
-def _docs(owner: type) -> dict[str, str]:
-    if owner.__name__ == "Config" and owner.__module__.endswith("presets"):
-        return {}  # made at run time: it has no source
-    docs = parse_from_object(owner).params
-    return {doc.arg_name: " ".join((doc.description or "").split()) for doc in docs}
-
-
 def _form(hint: Any) -> PrimitiveConstructorSpec[Any]:
-    """How the help shows a setting's values and its default."""
-    kinds = typing.get_args(hint) or (hint,)
-    read: Any = Words
-    if kinds[0] is Stage:  # `jaxrl_hw.config.validation.check` reads the words
-        form, read = '"STEPS: SETTING=VALUE ..."', _without_none
-    elif typing.get_origin(hint) is typing.Literal:
-        form = f"{{{','.join(map(str, kinds))}}}"
-    elif kinds[-1] is ...:
-        form = f"[{kinds[0].__name__.upper()} [{kinds[0].__name__.upper()} ...]]"
-    else:
-        between = " " if typing.get_origin(hint) is tuple else "|"
-        form = between.join(kind.__name__.upper() for kind in kinds)
-    return PrimitiveConstructorSpec("*", form, read, lambda value: True, _shown)
+    """Any number of words. `jaxrl_hw.config.validation.check` reads those of stages."""
+    read: Any = _without_none if Stage in typing.get_args(hint) else Words
+    return PrimitiveConstructorSpec("*", "VALUE", read, lambda value: True, _words)
 
 
 def _without_none(words: list[str]) -> tuple[str, ...]:
     return tuple(word for word in words if word != NO_STAGES)
 
 
-def _shown(value: Any) -> list[str]:
-    if not isinstance(value, tuple):
-        return [str(value)]
-    return [format_stage(x) if isinstance(x, Stage) else str(x) for x in value] or [NO_STAGES]
+def _words(value: Any) -> list[str]:
+    return [str(x) for x in value] if isinstance(value, tuple) else [str(value)]

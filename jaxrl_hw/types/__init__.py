@@ -269,7 +269,9 @@ def setting(
       default: a value, or a settings class that makes a group of settings.
       unit: of the number, such as "m/s"; one of "env steps" or
         "transitions" may be written 4.9M.
-      at_least, above, at_most: bounds of a number, or of every number of a tuple.
+      at_least: lower bound of a number, or of every number of a tuple.
+      above: the same, itself not allowed.
+      at_most: upper bound.
       resume: whether the setting may change when a run is continued.
       stage: whether a stage of the curriculum may change it.
       driven: its value where a policy is only driven (evaluation, films); None for the run's own.

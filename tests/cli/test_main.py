@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tomllib
 from pathlib import Path
@@ -9,7 +10,10 @@ from pathlib import Path
 import pytest
 
 import jaxrl_hw
+from jaxrl_hw import Config
 from jaxrl_hw.cli.main import COMMANDS, main
+from jaxrl_hw.cli.settings_help import GROUPS
+from jaxrl_hw.config.fields import flag, settings_of
 
 ROOT = Path(jaxrl_hw.__file__).parents[1]
 
@@ -19,6 +23,42 @@ def test_help_lists_every_command(argv: list[str], capsys: pytest.CaptureFixture
     assert main(argv) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines if line.startswith("  ")] == list(COMMANDS)
+
+
+WORDS = [[name] for name in COMMANDS] + [["runs", x] for x in ("list", "show", "pack", "unpack")]
+
+
+@pytest.mark.parametrize("words", WORDS, ids=" ".join)
+def test_a_command_s_help_fits_the_terminal_and_shows_an_example(
+    words: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with contextlib.suppress(SystemExit):
+        main([*words, "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith(f"    python -m jaxrl_hw.{words[0]}") for line in lines)
+
+
+OTHERS = ["--smoke", "--config", "--coordinator", "--num-processes", "--process-id"]
+OTHERS += ["--connect-timeout"]
+"""Flags of train that are no settings."""
+
+
+def test_the_help_of_train_has_every_setting_in_a_group(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with contextlib.suppress(SystemExit):
+        main(["train", "--help"])
+    shown = capsys.readouterr().out
+    flags = [line.split()[0].rstrip(",") for line in shown.splitlines() if line.startswith("  --")]
+    known = settings_of(Config)
+    assert sorted(flags) == sorted([*map(flag, known), *OTHERS])
+    titles = [line for line in shown.splitlines() if line.endswith(":") and line[0] != " "]
+    groups = {key.rpartition(".")[0] for key in known} - {""}
+    assert len(titles) == 1 + len(GROUPS) + len(groups)
 
 
 def test_a_name_runs_its_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

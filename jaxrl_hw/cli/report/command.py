@@ -1,4 +1,6 @@
-"""Write a report of a run: python -m jaxrl_hw.report --run-dir runs/g1-joystick-ppo-0
+"""Write a report of a run.
+
+    python -m jaxrl_hw.report --run-dir runs/g1-joystick-ppo-0
 
 Into the run's folder, or --out DIR: report.html (one file, which needs no network), report.md,
 summary.json, metrics.csv and figures/ as PNG and PDF. --compare adds other runs: those of the same
@@ -109,27 +111,31 @@ def _request(args: Namespace) -> ReportRequest:
 
 def _parse(argv: Sequence[str]) -> Namespace:
     parser = OneLineParser(prog="python -m jaxrl_hw.report", description=__doc__)
-    parser.add_argument("--run-dir", type=_folder, required=True, metavar="DIR", help="the run")
+    which = parser.add_argument_group("which runs")
+    which.add_argument("--run-dir", type=_folder, required=True, metavar="DIR", help="the run")
     about = "other runs, to compare with this one"
-    parser.add_argument(
+    which.add_argument(
         "--compare", type=_folder, nargs="+", action="extend", default=[], metavar="DIR", help=about
     )
-    about = "folder of the report's files (default: the run's)"
-    parser.add_argument("--out", type=_folder, metavar="DIR", help=about)
+    about = "imports the module of a robot of your own"
+    which.add_argument("--robot", metavar="NAME", help=about)
+    about = "imports the module of an algorithm of your own"
+    which.add_argument("--algo", metavar="NAME", help=about)
+    shown = parser.add_argument_group("what is in it")
     about = "checkpoint that is filmed, replayed and evaluated (default: the newest)"
-    parser.add_argument("--iteration", type=whole_number, metavar="K", help=about)
+    shown.add_argument("--iteration", type=whole_number, metavar="K", help=about)
     about = "first evaluate the policy, as `evaluate --suite` does, into evaluation.json"
-    parser.add_argument(
+    shown.add_argument(
         "--evaluate", nargs="?", const="commands", metavar="|".join(SUITES), help=about
     )
-    about = "simulated time of film and replay (default: 12)"
-    parser.add_argument("--seconds", type=number, default=12.0, help=about)
+    about = "simulated time of film and replay, s (default: 12)"
+    shown.add_argument("--seconds", type=number, default=12.0, metavar="S", help=about)
     for name, about in (("film", "make no film"), ("replay", "record no replay")):
-        parser.add_argument(f"--no-{name}", dest=name, action="store_false", help=about)
-    about = "imports the module of a robot of your own"
-    parser.add_argument("--robot", metavar="NAME", help=about)
-    about = "imports the module of an algorithm of your own"
-    parser.add_argument("--algo", metavar="NAME", help=about)
+        shown.add_argument(f"--no-{name}", dest=name, action="store_false", help=about)
+    about = "folder of the report's files (default: the run's)"
+    parser.add_argument_group("output").add_argument(
+        "--out", type=_folder, metavar="DIR", help=about
+    )
     args = parser.parse(argv)
     if args.evaluate is not None and args.evaluate not in SUITES:
         raise unknown("suite", args.evaluate, SUITES)
