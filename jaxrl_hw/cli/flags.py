@@ -25,12 +25,13 @@ from jaxrl_hw.config.fields import (
     settings_of,
     with_values,
 )
-from jaxrl_hw.config.presets import preset_config
+from jaxrl_hw.config.presets import AUTO, preset_config, suiting
 from jaxrl_hw.config.resolve import run_folder
 from jaxrl_hw.config.saved import config_from, read_settings
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.robots import load_robot
 from jaxrl_hw.errors import UserError, unknown_flag
+from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.planning.disk_space import mirror_of
 from jaxrl_hw.policies.sources import like_origin
 
@@ -49,11 +50,14 @@ TRAINING = Command(
 )
 
 
-def parse(argv: Sequence[str], command: Command = TRAINING) -> Config:
+def parse(
+    argv: Sequence[str], command: Command = TRAINING, hardware: Hardware | None = None
+) -> Config:
     """The config that a command line asks for.
 
     Defaults come from the run that is already in the run folder, else from the preset; a
-    `--config` file overlays them, and flags overlay the file. `command` heads the help.
+    `--config` file overlays them, and flags overlay the file. `command` heads the help;
+    `--preset auto` is the one that suits `hardware`, by default what is here.
     A robot of the user's own is imported where `--robot` names it, never where a file does.
 
     Raises:
@@ -70,7 +74,10 @@ def parse(argv: Sequence[str], command: Command = TRAINING) -> Config:
     algo = taken(rest, "algo")[0]
     if algo is not None:
         load_algorithm(algo)
-    base = _base(rest, from_file)
+    base = _base(rest, from_file, hardware)
+    if taken(rest, "preset")[0] == AUTO:  # the base has it
+        rest = taken(rest, "preset")[1]
+    from_file = {k: v for k, v in from_file.items() if (k, v) != ("preset", AUTO)}
     changes = differences(validation.to_dict(base), from_file) if from_file else ()
     given = [key for key, _, value in changes if value != MISSING]
     if from_file:
@@ -102,7 +109,7 @@ def _with_one_goal(config: Config, given: Mapping[str, Any]) -> Config:
     return with_values(config, dict.fromkeys(left_out, 0)) if len(left_out) == 1 else config
 
 
-def _base(argv: list[str], from_file: dict[str, Any]) -> Config:
+def _base(argv: list[str], from_file: dict[str, Any], hardware: Hardware | None) -> Config:
     """The config that flags overlay: that of the run to continue, or a preset."""
 
     def named(name: str, default: str) -> str:
@@ -117,7 +124,10 @@ def _base(argv: list[str], from_file: dict[str, Any]) -> Config:
         run_dir=named("run-dir", ""),
         seed=int(seed) if seed.isdecimal() else 0,
     )
-    fresh = preset_config(start.robot, named("preset", Config.preset), start.task, start.algo)
+    preset = named("preset", Config.preset)
+    if preset == AUTO and hardware is not None:
+        preset = suiting(hardware)
+    fresh = preset_config(start.robot, preset, start.task, start.algo)
     path = run_folder(start)
     folder = locate_run(RunDir(path), mirror_of(named("mirror", ""), path))
     new = named("resume", "auto") == "never" or not folder.newest_checkpoint()

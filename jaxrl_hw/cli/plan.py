@@ -92,8 +92,8 @@ def _compare(
     return DONE
 
 
-def _parse(words: list[str]) -> Config:
-    return parse(words, _COMMAND)
+def _parse(words: list[str], hardware: Hardware | None = None) -> Config:
+    return parse(words, _COMMAND, hardware)
 
 
 def _plan_here(config: Config, console: Console, probing: bool) -> Plan:
@@ -124,9 +124,10 @@ def _plan_elsewhere(name: str, words: list[str], console: Console, compiling: bo
     """
     profile = profiles.named(name)
     anew = taken(words, "run-dir")[0] is None and taken(words, "resume")[0] is None
-    config = _parse([*words, "--resume", "never"] if anew else words)
+    card = _all_free(profile, 1)
+    config = _parse([*words, "--resume", "never"] if anew else words, card)
     if anew and config.run_dir:  # of --config FILE
-        anew, config = False, _parse(words)
+        anew, config = False, _parse(words, card)
     if config.physics == "native":
         raise UserError(f"--gpu {name} runs on the card: leave --physics native out")
     if config.physics == "warp" and compiling:

@@ -12,9 +12,12 @@ from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.robots import robot_entry
 from jaxrl_hw.envs.tasks import task_entry
 from jaxrl_hw.errors import UserError, unknown
+from jaxrl_hw.hardware import profiles
+from jaxrl_hw.hardware.detect import Hardware, detect
 from jaxrl_hw.types import setting
 
-PRESETS = settings_of(Config)["preset"].choices
+AUTO = "auto"
+PRESETS = tuple(name for name in settings_of(Config)["preset"].choices if name != AUTO)
 
 
 def config_class(robot: str, task: str = "auto", algo: str = "ppo") -> type[Config]:
@@ -53,14 +56,23 @@ def preset_config(
 ) -> Config:
     """The configuration of a preset for a robot.
 
+    preset: auto is the one that suits the device that is here.
+
     Raises:
       UserError: unknown robot, task or preset.
     """
+    if preset == AUTO:
+        preset = suiting(detect())
     if preset not in PRESETS:
-        raise unknown("preset", preset, PRESETS)
+        raise unknown("preset", preset, (*PRESETS, AUTO))
     entry = robot_entry(robot)
     config = config_class(robot, task, algo)(robot=robot, task=task, algo=algo)
     for layer in ("all", preset, algorithm_entry(algo).name):
         source = f"{layer} preset of robot {robot}"
         config = validation.from_dict(entry.presets.get(layer, {}), config, source)
     return validation.from_dict({"preset": preset}, config, "preset")
+
+
+def suiting(hardware: Hardware) -> str:
+    """The preset that suits a device."""
+    return profiles.of(hardware.platform, hardware.name, hardware.memory_total).preset

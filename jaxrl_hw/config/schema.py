@@ -36,8 +36,9 @@ class Config:
     """Which task: joystick or cartpole; auto is the robot's own."""
     algo: str = setting("ppo")
     """Which algorithm: ppo, a2c, sac, dqn, or a module of your own (my_package.my_algorithm)."""
-    preset: Literal["fast", "optimized", "best"] = setting("optimized")
-    """Networks, rollout, epochs and goal together."""
+    preset: Literal["fast", "optimized", "best", "auto"] = setting("optimized")
+    """Networks, rollout, epochs and goal together. auto: the one that suits the device, which is
+    settled when the run starts."""
     num_envs: int | str = setting("auto", resume=True)
     """Environments stepped side by side: auto (sized from free memory) or a number."""
     physics: Engine = setting("auto", resume=True)

@@ -94,6 +94,10 @@ def check(config: Config) -> Config:
             known[key].check(value, f"--curriculum {key}")
     _check_task(dataclasses.replace(config, curriculum=stages))
     _check_algorithm(config)
+    if config.preset == "auto":
+        raise UserError(
+            'preset "auto" has not been settled: make the config by preset_config(robot, "auto")'
+        )
     for field in dataclasses.fields(config):  # a settings class may compare its settings
         if hasattr(group := getattr(config, field.name), "check"):
             group.check()

@@ -9,6 +9,7 @@ from typing import Any
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.config import validation
 from jaxrl_hw.config.goal import goal_text
+from jaxrl_hw.config.presets import suiting
 from jaxrl_hw.config.resolve import algorithm_needs, robot_spec, task_name, usual_unroll
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import parse_memory
@@ -62,7 +63,7 @@ class Plan:
         home = str(Path.home())
         xla = (f"{s.name}={s.value.replace(home, '~', 1)} ({s.origin})" for s in shown)
         return [
-            ("robot", f"{c.robot}, {task} task, {c.algo}, preset {c.preset}, seed {c.seed}"),
+            ("robot", f"{c.robot}, {task} task, {c.algo}, preset {self._preset()}, seed {c.seed}"),
             ("hardware", f"{h.name}, {h.cores} cores, {free} free ({h.memory_source})"),
             ("physics", self._physics()),
             ("environments", f"{c.num_envs:,}: {'; '.join(self.sizing.reasons)}"),
@@ -122,6 +123,11 @@ class Plan:
         rate = self.footprint.rates.get(int(self.config.num_envs))
         done, compile_s = self.iterations_done, self.footprint.compile_s
         return duration(self.config, self.source, done, rate, compile_s)
+
+    def _preset(self) -> str:
+        suits = suiting(self.hardware)
+        named = self.config.preset
+        return named if named == suits else f"{named} (auto would take {suits})"
 
     def _physics(self) -> str:
         c, h, robot = self.config, self.hardware, robot_spec(self.config)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jaxrl_hw import Config
+from jaxrl_hw import Config, make_plan, preset_config
 from jaxrl_hw.cli.flags import parse, run_folder
+from jaxrl_hw.errors import UserError
+from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.train import main
 
 SMALL = ["--robot", "cartpole", "--num-envs", "8", "--ppo.minibatch-size", "16", "--no-tensorboard"]
@@ -34,7 +37,7 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
         (["--num-envs", "1000000000"], ["--num-envs", "1000000000"]),
         (["--robot", "g11"], ['"g11"', "g1, g1_12dof, go1", '"g1"?']),
         (["--task", "joystik"], ['"joystik"', '"joystick"?']),
-        (["--preset", "fastest"], ['"fastest"', "best, fast, optimized"]),
+        (["--preset", "fastest"], ['"fastest"', "auto, best, fast, optimized"]),
         (["--algo", "sacc"], ['"sacc"', '"sac"?']),
         (["--physics", "bullet"], ['"bullet"', "auto, mjx, native, warp"]),
         (["--precision", "float16"], ['"float16"', '"bfloat16"?']),
@@ -227,3 +230,34 @@ def test_help_tells_choices_units_and_bounds(capsys: pytest.CaptureFixture[str])
         "'4.9152M: joystick.noise=1.0",
     ):
         assert words in shown, words
+
+
+H100 = Hardware("gpu", "NVIDIA H100 80GB HBM3", 1, 16, 80 << 30, 79 << 30, "nvml")
+
+
+def test_preset_auto_is_settled_by_the_device(tmp_path: Path) -> None:
+    argv = ["--robot", "go1", "--run-dir", str(tmp_path / "run"), "--preset", "auto"]
+    assert parse(argv) == replace(preset_config("go1"), run_dir=str(tmp_path / "run"))
+    assert parse(argv, hardware=H100).preset == "best"
+    assert parse(argv, hardware=H100).net == preset_config("go1", "best").net
+    assert preset_config("go1", "auto").preset == "optimized"
+    file = tmp_path / "config.yaml"
+    file.write_text("robot: go1\npreset: auto\nseed: 5\n")
+    config = parse(["--config", str(file)], hardware=H100)
+    assert (config.preset, config.seed) == ("best", 5)
+    assert config.timesteps == preset_config("go1", "best").timesteps
+
+
+@pytest.mark.slow
+def test_a_run_keeps_the_preset_that_auto_took(tmp_path: Path) -> None:
+    argv = [*SMALL, "--physics", "native", "--run-dir", str(tmp_path / "run"), "--preset"]
+    assert main([*argv, "fast", "--iterations", "1"]) == 0
+    assert parse([*argv, "auto"], hardware=H100).preset == "fast"
+    assert main([*argv, "auto", "--iterations", "2"]) == 0
+    saved = json.loads((tmp_path / "run" / "config.json").read_text())["config"]
+    assert saved["preset"] == "fast"
+
+
+def test_a_config_whose_preset_is_not_settled_is_refused() -> None:
+    with pytest.raises(UserError):
+        make_plan(replace(preset_config("cartpole"), preset="auto"))
