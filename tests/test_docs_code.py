@@ -131,9 +131,10 @@ def test_every_block_of_python_and_yaml_is_run_here():
 @pytest.mark.slow
 def test_the_library_s_blocks_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    small = {"num_envs": 8, "iterations": 2, "timesteps": 0, "tensorboard": False}
-    small |= {"net": NetConfig(policy=(16,), value=(16,)), "physics": "native", "threads": 1}
-    tiny = replace(preset_config("cartpole"), **small)
+    tiny = preset_config("cartpole")
+    ppo = replace(tiny.ppo, unroll=8, epochs=1, minibatch_size=128, symmetry="none")
+    small = {"num_envs": 16, "iterations": 2, "timesteps": 0, "tensorboard": False, "ppo": ppo}
+    tiny = replace(tiny, net=NetConfig(policy=(16,), value=(16,)), **small)
     replaced = {'jaxrl_hw.preset_config("cartpole")': "tiny", "g1-joystick": "cartpole-cartpole"}
     source = "\n".join(blocks("library.md", "python"))
     for text, other in replaced.items():
