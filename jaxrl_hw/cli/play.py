@@ -2,9 +2,10 @@
 
 Without a run: --policy zoo:g1, or --policy policy.npz.
 
-Writes a film (.mp4 or .gif), drawn without a screen; with --viewer it opens MuJoCo's window. The
-robot follows a schedule of commands, "vx vy yaw-rate" in m/s, m/s and rad/s, one after the other:
---command "0.5 0 0" --command "0 0 0.8". Falls are shown and counted; the robot starts again.
+Writes a film (.mp4 or .gif), drawn without a screen, or a 3D replay as a page (.html), which needs
+no OpenGL; with --viewer it opens MuJoCo's window. The robot follows a schedule of commands, "vx vy
+yaw-rate" in m/s, m/s and rad/s, one after the other: --command "0.5 0 0" --command "0 0 0.8". Falls
+are shown and counted; the robot starts again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from jaxrl_hw.checkpointing.files import write_bytes
 from jaxrl_hw.cli.arguments import (
     OneLineParser,
     add_run_arguments,
@@ -26,13 +28,13 @@ from jaxrl_hw.cli.arguments import (
 )
 from jaxrl_hw.cli.command import DONE, run_command
 from jaxrl_hw.cli.trained_policy import open_trained, print_note
-from jaxrl_hw.config.resolve import task_name
+from jaxrl_hw.config.resolve import robot_spec, task_name
 from jaxrl_hw.errors import RunError, UserError, check_between
 from jaxrl_hw.evaluation import opengl
 from jaxrl_hw.evaluation.trajectory import TrainedPolicy
 from jaxrl_hw.loggers import formats
 
-SUFFIXES = (".mp4", ".gif")
+SUFFIXES = (".mp4", ".gif", ".html")
 PROGRESS_EVERY_S = 10.0
 
 
@@ -43,14 +45,18 @@ def main(
 
     def body() -> int:
         args = _parse(sys.argv[1:] if argv is None else argv)
-        return _view(args) if args.viewer else _film(args, choose_backend)
+        if args.viewer:
+            return _view(args)
+        out = None if args.out is None else _film_path(args.out)
+        if out is not None and out.suffix == ".html":
+            return _replay(args, out)
+        return _film(args, out, choose_backend)
 
     return run_command(body)
 
 
-def _film(args: Namespace, choose_backend: Callable[[], str]) -> int:
+def _film(args: Namespace, out: Path | None, choose_backend: Callable[[], str]) -> int:
     began = time.monotonic()
-    out = None if args.out is None else _film_path(args.out)
     backend = choose_backend()
     print(f"loading {check_source(args)}, drawing with {backend.upper()}", flush=True)
     run = open_trained(args)
@@ -69,6 +75,28 @@ def _film(args: Namespace, choose_backend: Callable[[], str]) -> int:
         f"{path}: {formats.size(path.stat().st_size)}, {film.frames} frames of "
         f"{size[0]} x {size[1]}, iteration {run.iteration:,}, {falls}, "
         f"took {formats.duration(time.monotonic() - began)}"
+    )
+    return DONE
+
+
+def _replay(args: Namespace, path: Path) -> int:
+    began = time.monotonic()
+    print(f"loading {check_source(args)}", flush=True)
+    run = open_trained(args)
+    from jaxrl_hw.cli.report.page import replay_page
+    from jaxrl_hw.evaluation.film import drive_take
+    from jaxrl_hw.evaluation.replay import replay_of
+
+    _check_commands(run, args.command)
+    take = drive_take(run, args.seconds, args.command, args.seed)
+    replay = replay_of(robot_spec(run.config).load(take.trajectory.timestep), take)
+    write_bytes(path, replay_page(replay, run.name).encode())
+    print_note(run.name, run.note)
+    falls = int(take.trajectory.falls[0])
+    print(
+        f"{path}: {formats.size(path.stat().st_size)}, {replay['frames']} frames, iteration "
+        f"{run.iteration:,}, {falls} fall{'' if falls == 1 else 's'}, "
+        f"took {formats.duration(time.monotonic() - began)}; open it in a browser"
     )
     return DONE
 
@@ -93,7 +121,9 @@ def _view(args: Namespace) -> int:
 def _parse(argv: Sequence[str]) -> Namespace:
     parser = OneLineParser(prog="python -m jaxrl_hw.play", description=__doc__)
     add_run_arguments(parser, seconds=12.0)
-    about = ".mp4 or .gif (default: videos/<iteration>.mp4 of the run; with --policy <name>.mp4)"
+    about = (
+        ".mp4, .gif or .html (default: videos/<iteration>.mp4 of the run; with --policy NAME.mp4)"
+    )
     parser.add_argument("--out", metavar="FILE", help=about)
     about = "m/s, m/s, rad/s; several share the time (default: forward, turn, sideways, back)"
     parser.add_argument(
@@ -133,7 +163,7 @@ def _film_path(text: str) -> Path:
         raise UserError(f"--out must be a file, but {path} is a folder; try {path / 'video.mp4'}")
     if path.suffix not in SUFFIXES:
         better = path.with_suffix(".mp4")
-        raise UserError(f'--out must end in .mp4 or .gif, got "{path}"; try {better}')
+        raise UserError(f'--out must end in .mp4, .gif or .html, got "{path}"; try {better}')
     make_writable(path.parent, "a film")
     return path
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import re
 import resource
 import subprocess
 import sys
@@ -65,6 +67,22 @@ def test_a_gif_of_the_cartpole(gl, cartpole_run, tmp_path):
     path = tmp_path / "new folder" / "film.gif"
     assert play.main(["--run-dir", str(cartpole_run.folder), "--out", str(path), *SHORT]) == 0
     assert path.read_bytes()[:6] == b"GIF89a"
+
+
+@pytest.mark.slow
+def test_a_page_that_replays_the_episode_needs_no_opengl(cartpole_run, tmp_path):
+    def backend():
+        raise RunError("no OpenGL here")
+
+    path = tmp_path / "walk.html"
+    flags = ["--run-dir", str(cartpole_run.folder), "--out", str(path), "--seconds", "0.2"]
+    assert play.main(flags, backend) == 0
+    page = path.read_text()
+    data = re.search(r'id="replay-data">(.*?)</script>', page, re.DOTALL)
+    replay = json.loads(data[1])
+    assert (replay["frames"], replay["bodies"]) == (5, 3)
+    assert "getContext" in page
+    assert not re.search(r"https?://(?!www.w3.org)", page), "it works without a network"
 
 
 @pytest.mark.parametrize(("suffix", "fps"), [(".mp4", 25), (".gif", 12.5)])
