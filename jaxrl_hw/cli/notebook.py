@@ -10,12 +10,14 @@ import os
 import signal
 import subprocess
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import IO, Any, cast
 
 from jaxrl_hw.cli.command import DONE, STOPPED
+from jaxrl_hw.cli.trained_policy import OpenedPolicy, open_trained
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.loggers.follow import Shown, follow
 from jaxrl_hw.loggers.notebook import NotebookScreen
@@ -69,6 +71,18 @@ def run(name: str, *flags: object, show: bool = True) -> str:
         last = (said or [""])[-1].strip()
         raise RunError(f"{name} ended with exit code {process.returncode}: {last}")
     return "".join(said)
+
+
+def opened(source: str | Path) -> OpenedPolicy:
+    """The policy of a run's folder, of a file, or of the package (zoo:NAME), on the CPU.
+
+    Raises:
+      UserError: there is none.
+      RunError: every checkpoint of the run is damaged.
+    """
+    is_run = Path(source).expanduser().is_dir()
+    named = {"run_dir": str(source) if is_run else None, "policy": None if is_run else str(source)}
+    return open_trained(Namespace(**named, iteration=None, robot=None, algo=None))
 
 
 def film(path: str | Path, width: int = 720) -> Any:

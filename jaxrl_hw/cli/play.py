@@ -16,6 +16,7 @@ import time
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jaxrl_hw.checkpointing.files import write_bytes
 from jaxrl_hw.cli.arguments import (
@@ -27,12 +28,15 @@ from jaxrl_hw.cli.arguments import (
     whole_number,
 )
 from jaxrl_hw.cli.command import DONE, run_command
-from jaxrl_hw.cli.trained_policy import open_trained, print_note
+from jaxrl_hw.cli.trained_policy import OpenedPolicy, open_trained, print_note
 from jaxrl_hw.config.resolve import robot_spec, task_name
 from jaxrl_hw.errors import RunError, UserError, check_between
 from jaxrl_hw.evaluation import opengl
 from jaxrl_hw.evaluation.trajectory import TrainedPolicy
 from jaxrl_hw.loggers import formats
+
+if TYPE_CHECKING:
+    from jaxrl_hw.evaluation.film import Take
 
 SUFFIXES = (".mp4", ".gif", ".html")
 PROGRESS_EVERY_S = 10.0
@@ -47,58 +51,54 @@ def main(
         args = _parse(sys.argv[1:] if argv is None else argv)
         if args.viewer:
             return _view(args)
-        out = None if args.out is None else _film_path(args.out)
-        if out is not None and out.suffix == ".html":
-            return _replay(args, out)
-        return _film(args, out, choose_backend)
+        return _draw(args, [_out_path(text) for text in args.out], choose_backend)
 
     return run_command(body)
 
 
-def _film(args: Namespace, out: Path | None, choose_backend: Callable[[], str]) -> int:
+def _draw(args: Namespace, outs: list[Path], choose_backend: Callable[[], str]) -> int:
+    """Drive the policy once, and write every film and replay that is asked for."""
     began = time.monotonic()
-    backend = choose_backend()
-    print(f"loading {check_source(args)}, drawing with {backend.upper()}", flush=True)
+    films = not outs or any(path.suffix != ".html" for path in outs)
+    backend = choose_backend() if films else ""
+    drawing = f", drawing with {backend.upper()}" if films else ""
+    print(f"loading {check_source(args)}{drawing}", flush=True)
     run = open_trained(args)
-    from jaxrl_hw.evaluation.film import drive_take, film_take
+    from jaxrl_hw.evaluation.film import drive_take
 
-    path = out or run.film
-    make_writable(path.parent, "a film")
-    _check_commands(run, args.command)
-    size = (args.width, args.height)
-    show = frame_progress()
-    take = drive_take(run, args.seconds, args.command, args.seed)
-    film = film_take(run, take, path, size, backend, show)
+    if not outs:
+        outs = [run.film]
+        make_writable(run.film.parent, "a film")
+    _check_commands(run, args.command, args.push)
+    take = drive_take(run, args.seconds, args.command, args.seed, args.push)
     print_note(run.name, run.note)
-    falls = f"{film.falls} fall{'' if film.falls == 1 else 's'}"
-    print(
-        f"{path}: {formats.size(path.stat().st_size)}, {film.frames} frames of "
-        f"{size[0]} x {size[1]}, iteration {run.iteration:,}, {falls}, "
-        f"took {formats.duration(time.monotonic() - began)}"
-    )
+    fell = int(take.trajectory.falls[0])
+    falls = f"{fell} fall{'' if fell == 1 else 's'}"
+    for path in outs:
+        is_page = path.suffix == ".html"
+        what = _write_replay(run, take, path) if is_page else _film(args, run, take, path, backend)
+        print(
+            f"{path}: {formats.size(path.stat().st_size)}, {what}, iteration {run.iteration:,}, "
+            f"{falls}, took {formats.duration(time.monotonic() - began)}"
+        )
     return DONE
 
 
-def _replay(args: Namespace, path: Path) -> int:
-    began = time.monotonic()
-    print(f"loading {check_source(args)}", flush=True)
-    run = open_trained(args)
+def _film(args: Namespace, run: OpenedPolicy, take: Take, path: Path, backend: str) -> str:
+    from jaxrl_hw.evaluation.film import film_take
+
+    size = (args.width, args.height)
+    film = film_take(run, take, path, size, backend, frame_progress())
+    return f"{film.frames} frames of {size[0]} x {size[1]}"
+
+
+def _write_replay(run: OpenedPolicy, take: Take, path: Path) -> str:
     from jaxrl_hw.cli.report.page import replay_page
-    from jaxrl_hw.evaluation.film import drive_take
     from jaxrl_hw.evaluation.replay import replay_of
 
-    _check_commands(run, args.command)
-    take = drive_take(run, args.seconds, args.command, args.seed)
     replay = replay_of(robot_spec(run.config).load(take.trajectory.timestep), take)
     write_bytes(path, replay_page(replay, run.name).encode())
-    print_note(run.name, run.note)
-    falls = int(take.trajectory.falls[0])
-    print(
-        f"{path}: {formats.size(path.stat().st_size)}, {replay['frames']} frames, iteration "
-        f"{run.iteration:,}, {falls} fall{'' if falls == 1 else 's'}, "
-        f"took {formats.duration(time.monotonic() - began)}; open it in a browser"
-    )
-    return DONE
+    return f"{replay['frames']} frames for a browser"
 
 
 def _view(args: Namespace) -> int:
@@ -110,11 +110,11 @@ def _view(args: Namespace) -> int:
     run = open_trained(args)
     from jaxrl_hw.evaluation.viewer import view_run
 
-    _check_commands(run, args.command)
+    _check_commands(run, args.command, args.push)
     text = f"showing iteration {run.iteration:,} of {run.name}; close the window to end"
     print(text, flush=True)
     print_note(run.name, run.note)
-    view_run(run, args.command, args.seconds, args.seed)
+    view_run(run, args.command, args.seconds, args.seed, args.push)
     return DONE
 
 
@@ -122,13 +122,16 @@ def _parse(argv: Sequence[str]) -> Namespace:
     parser = OneLineParser(prog="python -m jaxrl_hw.play", description=__doc__)
     add_run_arguments(parser, seconds=12.0)
     about = (
-        ".mp4, .gif or .html (default: videos/<iteration>.mp4 of the run; with --policy NAME.mp4)"
+        ".mp4, .gif or .html, more than once too (default: videos/<iteration>.mp4 of the run, or"
     )
-    parser.add_argument("--out", metavar="FILE", help=about)
+    about += " with --policy <name>.mp4)"
+    parser.add_argument("--out", action="append", default=[], metavar="FILE", help=about)
     about = "m/s, m/s, rad/s; several share the time (default: forward, turn, sideways, back)"
     parser.add_argument(
         "--command", type=_command, action="append", default=[], metavar='"X Y YAW"', help=about
     )
+    about = "m/s: push the robot every 2.5 s in a random direction"
+    parser.add_argument("--push", type=number, default=0.0, metavar="SPEED", help=about)
     parser.add_argument("--width", type=whole_number, default=960, help="pixels (default: 960)")
     parser.add_argument("--height", type=whole_number, default=540, help="pixels (default: 540)")
     parser.add_argument("--viewer", action="store_true", help="open a window instead")
@@ -137,6 +140,7 @@ def _parse(argv: Sequence[str]) -> Namespace:
     if args.viewer and args.out:
         raise UserError("--viewer writes no film: leave out --viewer or --out")
     check_between("--seconds", args.seconds, 0.2, 600.0)
+    check_between("--push", args.push, 0.0, 5.0)
     for flag, pixels in (("--width", args.width), ("--height", args.height)):
         check_between(flag, pixels, 64, 4096)
         if pixels % 2:
@@ -156,7 +160,7 @@ def _command(text: str) -> tuple[float, float, float]:
     return vx, vy, yaw_rate
 
 
-def _film_path(text: str) -> Path:
+def _out_path(text: str) -> Path:
     """The path of --out. Raises UserError where it is a folder or has another suffix."""
     path = Path(text).expanduser()
     if path.is_dir():
@@ -168,14 +172,17 @@ def _film_path(text: str) -> Path:
     return path
 
 
-def _check_commands(run: TrainedPolicy, commands: Sequence[tuple[float, float, float]]) -> None:
+def _check_commands(
+    run: TrainedPolicy, commands: Sequence[tuple[float, float, float]], push: float
+) -> None:
     """Print a note where a command is outside of the ranges that the policy was trained for.
 
     Raises:
-      UserError: the robot takes no commands.
+      UserError: the robot takes no commands, or no pushes.
     """
-    if commands and task_name(run.config) != "joystick":
-        raise UserError(f"--command is for robots that walk, not for {run.config.robot}")
+    if (commands or push) and task_name(run.config) != "joystick":
+        flag = "--command" if commands else "--push"
+        raise UserError(f"{flag} is for robots that walk, not for {run.config.robot}")
     for command in commands:
         for name, value in zip(("vx", "vy", "yaw_rate"), command, strict=True):
             low, high = getattr(run.config.joystick, name)
