@@ -40,8 +40,7 @@ def view_run(
 ) -> int:
     """Drive a policy in a window until it is closed.
 
-    It repeats the schedule of commands until the user steers, with keys or a gamepad
-    (`steering.HELP`); from then on the user's command holds.
+    It repeats the schedule of commands until the user steers (`steering.HELP`).
 
     Args:
       commands: share the time of one round; none for `schedule.DEMO`.
@@ -51,11 +50,7 @@ def view_run(
       launch: MuJoCo's passive viewer by default.
       read_pad: the gamepad's state.
 
-    Returns:
-      The number of control steps shown.
-
-    Raises:
-      RunError: no window can be opened.
+    Returns the number of control steps shown. Raises RunError where no window can be opened.
     """
     robot = robot_spec(run.config)
     driver = make_driver(run.config, num_envs=1)
@@ -64,16 +59,13 @@ def view_run(
     data = mujoco.MjData(model)
     state, shown = driver.reset(seed, table[0], Conditions(push_speed=push)), 0
     policy = to_policy(run.policy)
-    memory = policy.start(1)
+    memory, directions = policy.start(1), np.random.default_rng(seed)
     walks = driver.task == "joystick"
     hands = _Hands(run.config.joystick, read_pad) if walks else None
-    directions = np.random.default_rng(seed)
     press = hands.press if hands else lambda key: None
     with (launch or _launch)(model, data, press) as window:
         if robot.base:
-            window.cam.type = mujoco.mjtCamera.mjCAMERA_TRACKING
-            window.cam.trackbodyid = model.body(robot.base).id
-            window.cam.distance = 3.0
+            _follow(window, model.body(robot.base).id)
         due = time.monotonic()
         while window.is_running():
             now = shown % len(table)
@@ -82,8 +74,7 @@ def view_run(
                 if list(asked.command) != table[now][0].tolist():  # no mere push
                     text = _in_words(asked.command)
                 command = np.array([asked.command], np.float32)
-                for _ in range(asked.pushes):
-                    state = kicked(state, _kick(directions, push or PUSH_SPEED))
+                state = kicked(state, _kick(directions, asked.pushes, push or PUSH_SPEED))
             action, memory = policy.step(state.envs.obs.policy, memory)
             state, step = driver.step(state, action, command)
             memory = forget(memory, step.fell)
@@ -135,10 +126,16 @@ class _Hands:
         return steering if holds or steering.pushes else None
 
 
-def _kick(directions: np.random.Generator, speed: float) -> np.ndarray:
-    """[1, 2] m/s, in a random direction."""
-    angle = directions.uniform(0.0, 2.0 * np.pi)
-    return speed * np.array([[np.cos(angle), np.sin(angle)]])
+def _follow(window: Any, body: int) -> None:
+    window.cam.type = mujoco.mjtCamera.mjCAMERA_TRACKING
+    window.cam.trackbodyid = body
+    window.cam.distance = 3.0
+
+
+def _kick(directions: np.random.Generator, count: int, speed: float) -> np.ndarray:
+    """[1, 2] m/s: the sum of so many pushes, each in a random direction."""
+    angles = directions.uniform(0.0, 2.0 * np.pi, count)
+    return speed * np.array([[np.cos(angles).sum(), np.sin(angles).sum()]])
 
 
 def _in_words(command: Command) -> str:
