@@ -4,9 +4,10 @@
 
 Without a run: --policy zoo:g1, or --policy policy.npz.
 
-Writes a film (.mp4 or .gif), drawn without a screen; with --viewer it opens MuJoCo's window. The
-robot follows a schedule of commands, "vx vy yaw-rate" in m/s, m/s and rad/s, one after the other:
---command "0.5 0 0" --command "0 0 0.8". Falls are shown and counted; the robot starts again.
+Writes a film (.mp4 or .gif), drawn without a screen, or a 3D replay as a page (.html), which needs
+no OpenGL; with --viewer it opens MuJoCo's window. The robot follows a schedule of commands, "vx vy
+yaw-rate" in m/s, m/s and rad/s, one after the other: --command "0.5 0 0" --command "0 0 0.8". Falls
+are shown and counted; the robot starts again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ import time
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from jaxrl_hw.checkpointing.files import write_bytes
 from jaxrl_hw.cli.arguments import (
     OneLineParser,
     add_run_arguments,
@@ -27,14 +30,17 @@ from jaxrl_hw.cli.arguments import (
     whole_number,
 )
 from jaxrl_hw.cli.command import DONE, run_command
-from jaxrl_hw.cli.trained_policy import open_trained, print_note
-from jaxrl_hw.config.resolve import task_name
+from jaxrl_hw.cli.trained_policy import OpenedPolicy, open_trained, print_note
+from jaxrl_hw.config.resolve import robot_spec, task_name
 from jaxrl_hw.errors import RunError, UserError, check_between
 from jaxrl_hw.evaluation import opengl
 from jaxrl_hw.evaluation.trajectory import TrainedPolicy
 from jaxrl_hw.loggers import formats
 
-SUFFIXES = (".mp4", ".gif")
+if TYPE_CHECKING:
+    from jaxrl_hw.evaluation.film import Take
+
+SUFFIXES = (".mp4", ".gif", ".html")
 PROGRESS_EVERY_S = 10.0
 
 
@@ -45,34 +51,56 @@ def main(
 
     def body() -> int:
         args = _parse(sys.argv[1:] if argv is None else argv)
-        return _view(args) if args.viewer else _film(args, choose_backend)
+        if args.viewer:
+            return _view(args)
+        return _draw(args, [_out_path(text) for text in args.out], choose_backend)
 
     return run_command(body)
 
 
-def _film(args: Namespace, choose_backend: Callable[[], str]) -> int:
+def _draw(args: Namespace, outs: list[Path], choose_backend: Callable[[], str]) -> int:
+    """Drive the policy once, and write every film and replay that is asked for."""
     began = time.monotonic()
-    out = None if args.out is None else _film_path(args.out)
-    backend = choose_backend()
-    print(f"loading {check_source(args)}, drawing with {backend.upper()}", flush=True)
+    films = not outs or any(path.suffix != ".html" for path in outs)
+    backend = choose_backend() if films else ""
+    drawing = f", drawing with {backend.upper()}" if films else ""
+    print(f"loading {check_source(args)}{drawing}", flush=True)
     run = open_trained(args)
-    from jaxrl_hw.evaluation.film import drive_take, film_take
+    from jaxrl_hw.evaluation.film import drive_take
 
-    path = out or run.film
-    make_writable(path.parent, "a film")
-    _check_commands(run, args.command)
-    size = (args.width, args.height)
-    show = frame_progress()
-    take = drive_take(run, args.seconds, args.command, args.seed)
-    film = film_take(run, take, path, size, backend, show)
+    if not outs:
+        outs = [run.film]
+        make_writable(run.film.parent, "a film")
+    _check_commands(run, args.command, args.push)
+    take = drive_take(run, args.seconds, args.command, args.seed, args.push)
     print_note(run.name, run.note)
-    falls = f"{film.falls} fall{'' if film.falls == 1 else 's'}"
-    print(
-        f"{path}: {formats.size(path.stat().st_size)}, {film.frames} frames of "
-        f"{size[0]} x {size[1]}, iteration {run.iteration:,}, {falls}, "
-        f"took {formats.duration(time.monotonic() - began)}"
-    )
+    fell = int(take.trajectory.falls[0])
+    falls = f"{fell} fall{'' if fell == 1 else 's'}"
+    for path in outs:
+        is_page = path.suffix == ".html"
+        what = _write_replay(run, take, path) if is_page else _film(args, run, take, path, backend)
+        print(
+            f"{path}: {formats.size(path.stat().st_size)}, {what}, iteration {run.iteration:,}, "
+            f"{falls}, took {formats.duration(time.monotonic() - began)}"
+        )
     return DONE
+
+
+def _film(args: Namespace, run: OpenedPolicy, take: Take, path: Path, backend: str) -> str:
+    from jaxrl_hw.evaluation.film import film_take
+
+    size = (args.width, args.height)
+    film = film_take(run, take, path, size, backend, frame_progress())
+    return f"{film.frames} frames of {size[0]} x {size[1]}"
+
+
+def _write_replay(run: OpenedPolicy, take: Take, path: Path) -> str:
+    from jaxrl_hw.cli.report.page import replay_page
+    from jaxrl_hw.evaluation.replay import replay_of
+
+    replay = replay_of(robot_spec(run.config).load(take.trajectory.timestep), take)
+    write_bytes(path, replay_page(replay, run.name).encode())
+    return f"{replay['frames']} frames for a browser"
 
 
 def _view(args: Namespace) -> int:
@@ -84,11 +112,11 @@ def _view(args: Namespace) -> int:
     run = open_trained(args)
     from jaxrl_hw.evaluation.viewer import view_run
 
-    _check_commands(run, args.command)
+    _check_commands(run, args.command, args.push)
     text = f"showing iteration {run.iteration:,} of {run.name}; close the window to end"
     print(text, flush=True)
     print_note(run.name, run.note)
-    view_run(run, args.command, args.seconds, args.seed)
+    view_run(run, args.command, args.seconds, args.seed, args.push)
     return DONE
 
 
@@ -99,9 +127,14 @@ def _parse(argv: Sequence[str]) -> Namespace:
     driven.add_argument(
         "--command", type=_command, action="append", default=[], metavar='"X Y YAW"', help=about
     )
+    about = "m/s: push the robot every 2.5 s in a random direction"
+    driven.add_argument("--push", type=number, default=0.0, metavar="SPEED", help=about)
     output = parser.add_argument_group("film or window")
-    about = ".mp4 or .gif (default: videos/<iteration>.mp4 of the run; with --policy <name>.mp4)"
-    output.add_argument("--out", metavar="FILE", help=about)
+    about = (
+        ".mp4, .gif or .html, more than once too (default: videos/<iteration>.mp4 of the run; with "
+        "--policy <name>.mp4)"
+    )
+    output.add_argument("--out", action="append", default=[], metavar="FILE", help=about)
     for flag, pixels in (("--width", 960), ("--height", 540)):
         about = f"of the film, pixels (default: {pixels})"
         output.add_argument(flag, type=whole_number, default=pixels, metavar="N", help=about)
@@ -111,6 +144,7 @@ def _parse(argv: Sequence[str]) -> Namespace:
     if args.viewer and args.out:
         raise UserError("--viewer writes no film: leave out --viewer or --out")
     check_between("--seconds", args.seconds, 0.2, 600.0)
+    check_between("--push", args.push, 0.0, 5.0)
     for flag, pixels in (("--width", args.width), ("--height", args.height)):
         check_between(flag, pixels, 64, 4096)
         if pixels % 2:
@@ -130,26 +164,29 @@ def _command(text: str) -> tuple[float, float, float]:
     return vx, vy, yaw_rate
 
 
-def _film_path(text: str) -> Path:
+def _out_path(text: str) -> Path:
     """The path of --out. Raises UserError where it is a folder or has another suffix."""
     path = Path(text).expanduser()
     if path.is_dir():
         raise UserError(f"--out must be a file, but {path} is a folder; try {path / 'video.mp4'}")
     if path.suffix not in SUFFIXES:
         better = path.with_suffix(".mp4")
-        raise UserError(f'--out must end in .mp4 or .gif, got "{path}"; try {better}')
+        raise UserError(f'--out must end in .mp4, .gif or .html, got "{path}"; try {better}')
     make_writable(path.parent, "a film")
     return path
 
 
-def _check_commands(run: TrainedPolicy, commands: Sequence[tuple[float, float, float]]) -> None:
+def _check_commands(
+    run: TrainedPolicy, commands: Sequence[tuple[float, float, float]], push: float
+) -> None:
     """Print a note where a command is outside of the ranges that the policy was trained for.
 
     Raises:
-      UserError: the robot takes no commands.
+      UserError: the robot takes no commands, or no pushes.
     """
-    if commands and task_name(run.config) != "joystick":
-        raise UserError(f"--command is for robots that walk, not for {run.config.robot}")
+    if (commands or push) and task_name(run.config) != "joystick":
+        flag = "--command" if commands else "--push"
+        raise UserError(f"{flag} is for robots that walk, not for {run.config.robot}")
     for command in commands:
         for name, value in zip(("vx", "vy", "yaw_rate"), command, strict=True):
             low, high = getattr(run.config.joystick, name)

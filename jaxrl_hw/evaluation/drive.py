@@ -178,12 +178,21 @@ def make_driver(config: Config, num_envs: int, other: bool = False) -> Driver:
     )
 
 
+def kicked(state: DriveState, kick: Any) -> DriveState:
+    """The state after a sudden change of the bases' horizontal velocities, kick [N, 2] m/s."""
+    envs = state.envs
+    return state._replace(envs=_kick(envs, jnp.asarray(kick, envs.physics.qvel.dtype)))
+
+
+def _kick(envs: Any, kick: Array) -> Any:
+    physics = envs.physics
+    return envs._replace(physics=physics._replace(qvel=physics.qvel.at[:, :2].add(kick)))
+
+
 def _push(envs: Any, speed: Array, key: Array) -> Any:
     """Change horizontal velocities by speed [N] m/s in random directions. Consumes key."""
-    physics = envs.physics
-    angle = jax.random.uniform(key, physics.time.shape, maxval=2.0 * jnp.pi)
-    kick = speed[:, None] * jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=-1)
-    return envs._replace(physics=physics._replace(qvel=physics.qvel.at[:, :2].add(kick)))
+    angle = jax.random.uniform(key, envs.physics.time.shape, maxval=2.0 * jnp.pi)
+    return _kick(envs, speed[:, None] * jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=-1))
 
 
 def _allow_host_callbacks() -> None:

@@ -16,6 +16,7 @@ from jaxrl_hw.evaluation.schedule import make_schedule
 from jaxrl_hw.evaluation.scoring import Command
 from jaxrl_hw.evaluation.trajectory import TrainedPolicy, Trajectory
 from jaxrl_hw.evaluation.video import Renderer, write_film
+from jaxrl_hw.evaluation.worlds import Conditions
 
 FRAMES_PER_S = 25.0
 FALL_SHOWN_S = 1.5
@@ -57,12 +58,21 @@ class Take(NamedTuple):
 
 
 def drive_take(
-    run: TrainedPolicy, seconds: float = 12.0, commands: Sequence[Command] = (), seed: int = 0
+    run: TrainedPolicy,
+    seconds: float = 12.0,
+    commands: Sequence[Command] = (),
+    seed: int = 0,
+    push: float = 0.0,
 ) -> Take:
-    """Drive one robot for a film; `commands` share the time, none for `schedule.DEMO`."""
+    """Drive one robot for a film; `commands` share the time, none for `schedule.DEMO`.
+
+    push: m/s, size of a sudden change of velocity every 2.5 s in a random direction.
+    """
     robot = robot_spec(run.config)
     schedule = make_schedule(commands, run.config.joystick, seconds, robot.control_dt)
-    return Take(drive(run.config, run.policy, schedule.commands, seconds, seed), schedule.texts)
+    world = Conditions(push_speed=push)
+    driven = drive(run.config, run.policy, schedule.commands, seconds, seed, world)
+    return Take(driven, schedule.texts)
 
 
 def film_take(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jaxrl_hw.errors import first_line
-from jaxrl_hw.hardware import cgroup, nvidia
+from jaxrl_hw.hardware import cgroup, cuda_plugin, nvidia
 from jaxrl_hw.loggers.formats import size
 
 _GPU_PLATFORMS = ("gpu", "cuda", "rocm")
@@ -53,8 +53,8 @@ def detect(
 ) -> Hardware:
     """The platform that JAX will choose, and its memory. Takes milliseconds; never raises.
 
-    A GPU counts where a driver reports one and JAX's CUDA plugin is installed; where only one of
-    the two is so, a note says it.
+    A GPU counts where a driver reports one and JAX's CUDA plugin is installed and fits; where it
+    does not, a note says why, and after ": " the commands that mend it.
 
     Args:
       environ: JAX_PLATFORMS and CUDA_VISIBLE_DEVICES are honoured.
@@ -72,9 +72,10 @@ def detect(
     if not asked or any(word in _GPU_PLATFORMS for word in asked):
         reading = nvidia.read_gpus(environ, smi_timeout_s)
         notes += reading.notes
-        if reading.gpus and any(map(_installed, plugins)):
+        fault = _fault(environ, plugins, smi_timeout_s) if reading.gpus else None
+        if reading.gpus and fault is None:
             return _gpu(reading, cores, notes)
-        notes += _gpu_notes(reading, asked)
+        notes += _gpu_notes(reading, fault, asked)
     return _cpu(notes, root, environ)
 
 
@@ -132,12 +133,26 @@ def _gpu(reading: nvidia.Reading, cores: int, notes: list[str]) -> Hardware:
     return Hardware("gpu", first.name, count, cores, *memory, source, tuple(notes))
 
 
-def _gpu_notes(reading: nvidia.Reading, asked: list[str]) -> list[str]:
-    if reading.gpus:
+def _fault(
+    environ: Mapping[str, str], plugins: tuple[str, ...], smi_timeout_s: float
+) -> cuda_plugin.Fault | None:
+    """What keeps JAX from the card; a plugin that pip does not know is taken to fit."""
+    parts = cuda_plugin.installed_parts()
+    is_there = any(map(_installed, plugins))
+    if is_there and not parts:
+        return None
+    driver = nvidia.driver_cuda(environ, smi_timeout_s)
+    jaxlib = cuda_plugin.installed_version("jaxlib")
+    return cuda_plugin.find_fault(parts if is_there else {}, jaxlib, driver)
+
+
+def _gpu_notes(
+    reading: nvidia.Reading, fault: cuda_plugin.Fault | None, asked: list[str]
+) -> list[str]:
+    if fault is not None:
         name = reading.gpus[0].name
         name = name if name.upper().startswith("NVIDIA") else f"NVIDIA {name}"
-        fix = 'pip install "jaxrl_hw[cuda12]"'
-        return [f"an {name} is here but jax was installed without CUDA: {fix}"]
+        return [f"an {name} is here but JAX will not use it, as {fault.reason}: {fault.fix}"]
     if asked and asked[0] in _GPU_PLATFORMS:
         return [f"JAX_PLATFORMS asks for {asked[0]}, but no usable GPU was found"]
     return []

@@ -12,11 +12,13 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 SMI_TIMEOUT_S = 5.0
 _MIB = 1 << 20
+_QUERY = ("--query-gpu=index,uuid,name,memory.total,memory.free", "--format=csv,noheader,nounits")
+_CUDA = re.compile(r"CUDA (?:[A-Z]+ )?Version: *(\d+)\.")  # in the heading of its table
 
 
 class Gpu(NamedTuple):
@@ -72,7 +74,7 @@ def read_smi(environ: Mapping[str, str], timeout_s: float = SMI_TIMEOUT_S) -> Re
     if program is None:
         return Reading((), "unknown", ())
     try:
-        gpus = _parse(_smi_output(program, environ, timeout_s))
+        gpus = _parse(_smi_output([program, *_QUERY], environ, timeout_s))
     except ValueError as error:
         return Reading((), "unknown", (f"nvidia-smi {error}: ignored",))
     return Reading(_select(gpus, environ.get("CUDA_VISIBLE_DEVICES")), "nvidia-smi", ())
@@ -84,6 +86,24 @@ def memory_in_use(environ: Mapping[str, str]) -> tuple[int, str] | None:
     for gpu in reading.gpus[:1]:
         if gpu.memory_total is not None and gpu.memory_free is not None:
             return gpu.memory_total - gpu.memory_free, reading.source
+    return None
+
+
+def driver_cuda(environ: Mapping[str, str], timeout_s: float = SMI_TIMEOUT_S) -> int | None:
+    """Major version of the newest CUDA that the driver can run; None if unknown. Never raises."""
+    with contextlib.suppress(Exception):  # as in `read_nvml`
+        import pynvml as nvml
+
+        nvml.nvmlInit()
+        try:
+            return int(nvml.nvmlSystemGetCudaDriverVersion_v2()) // 1000
+        finally:
+            nvml.nvmlShutdown()
+    program = shutil.which("nvidia-smi", path=environ.get("PATH"))
+    with contextlib.suppress(ValueError):
+        text = _smi_output([program], environ, timeout_s) if program else ""
+        found = _CUDA.search(text)
+        return int(found[1]) if found else None
     return None
 
 
@@ -117,13 +137,12 @@ def _select(gpus: tuple[Gpu, ...], visible: str | None) -> tuple[Gpu, ...]:
     return tuple(chosen)
 
 
-def _smi_output(program: str, environ: Mapping[str, str], timeout_s: float) -> str:
+def _smi_output(command: Sequence[str], environ: Mapping[str, str], timeout_s: float) -> str:
     """What nvidia-smi prints. Raises ValueError, saying what it did instead."""
-    query = "--query-gpu=index,uuid,name,memory.total,memory.free"
     try:
         # Its own process group: a hung nvidia-smi may have children that hold the pipe open.
         process = subprocess.Popen(
-            [program, query, "--format=csv,noheader,nounits"],
+            command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

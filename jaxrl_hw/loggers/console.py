@@ -16,7 +16,9 @@ from rich.table import Table
 
 from jaxrl_hw.loggers.json_lines import JsonLines
 from jaxrl_hw.loggers.kept_text import KeptText
+from jaxrl_hw.loggers.notebook import NotebookScreen
 from jaxrl_hw.loggers.screen import Screen
+from jaxrl_hw.loggers.terminal import in_notebook
 
 _LOG_WIDTH = 100
 
@@ -37,7 +39,7 @@ class Output(Protocol):
 class Console:
     """The trainer's output. All methods may be called from any thread.
 
-    stream: stdout by default.
+    stream: stdout by default; in a notebook then a block that is drawn anew in its cell.
     form: rich, plain or json, as `--log-format` has them.
     quiet: show warnings and the end alone.
     redraw: whether the terminal can draw over lines; None finds out.
@@ -55,11 +57,14 @@ class Console:
         width: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        in_cell = stream is None and redraw is None and form == "rich" and in_notebook()
         stream = stream if stream is not None else sys.stdout
         self._kept = KeptText()
         shown: Output
         if form == "json":
             shown = JsonLines(stream, clock)
+        elif in_cell:
+            shown = NotebookScreen(clock=clock)
         else:
             redraw = False if form == "plain" else redraw
             shown = Screen(stream, redraw=redraw, width=width, clock=clock)

@@ -222,7 +222,7 @@ def test_help_tells_choices_units_and_bounds(capsys: pytest.CaptureFixture[str])
     assert stop.value.code == 0
     shown = " ".join(capsys.readouterr().out.split())
     for words in (
-        "--preset {fast,optimized,best}",
+        "--preset {fast,optimized,best,auto}",
         "--physics {auto,mjx,native,warp}",
         "Time limit of an episode (a truncation). [s, >= 0.1] (default: 20.0)",
         "[m/s] (default: -1.2 1.2)",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import re
 import resource
 import subprocess
 import sys
@@ -24,6 +26,7 @@ from jaxrl_hw.evaluation.video import write_film
 from jaxrl_hw.evaluation.viewer import view_run
 
 SMALL = ["--width", "320", "--height", "180", "--seconds", "0.4"]
+UP, LEFT, INSERT, LETTER = 265, 263, 260, 65  # GLFW's key codes
 SHORT = [*SMALL, "--seconds", "0.2"]
 
 
@@ -67,6 +70,24 @@ def test_a_gif_of_the_cartpole(gl, cartpole_run, tmp_path):
     assert path.read_bytes()[:6] == b"GIF89a"
 
 
+@pytest.mark.slow
+def test_a_page_that_replays_the_episode_needs_no_opengl(cartpole_run, tmp_path):
+    def backend():
+        raise RunError("no OpenGL here")
+
+    path = tmp_path / "walk.html"
+    other = tmp_path / "again.html"
+    flags = ["--run-dir", str(cartpole_run.folder), "--seconds", "0.2"]
+    assert play.main([*flags, "--out", str(path), "--out", str(other)], backend) == 0
+    assert path.read_bytes() == other.read_bytes()
+    page = path.read_text()
+    data = re.search(r'id="replay-data">(.*?)</script>', page, re.DOTALL)
+    replay = json.loads(data[1])
+    assert (replay["frames"], replay["bodies"]) == (5, 3)
+    assert "getContext" in page
+    assert not re.search(r"https?://(?!www.w3.org)", page), "it works without a network"
+
+
 @pytest.mark.parametrize(("suffix", "fps"), [(".mp4", 25), (".gif", 12.5)])
 def test_a_film_is_complete_or_absent(suffix, fps, tmp_path, capfd):
     """The size limit, which ffmpeg inherits, is as a disk that fills up."""
@@ -104,6 +125,7 @@ def test_a_film_is_complete_or_absent(suffix, fps, tmp_path, capfd):
         (["--run-dir", "{run}", "--command", "1 2 nan"], "nan"),
         (["--run-dir", "{run}", "--command", "99 0 0"], "99 0 0"),
         (["--run-dir", "{run}", "--seconds", "0"], "--seconds"),
+        (["--run-dir", "{run}", "--push", "9"], "--push"),
         (["--run-dir", "{run}", "--viewer", "--out", "{tmp}/film.mp4"], "--viewer"),
     ],
 )
@@ -196,27 +218,57 @@ def test_the_viewer_needs_a_display(monkeypatch, capsys):
     assert "DISPLAY" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_the_viewer_shows_every_control_step_until_it_is_closed(walking_run):
-    class Window:
-        lock = contextlib.nullcontext
+class Window:
+    """MuJoCo's, in which a user presses keys at some of the steps."""
 
-        def __init__(self):
-            self.cam, self.poses = types.SimpleNamespace(), []
+    lock = contextlib.nullcontext
 
-        def is_running(self):
-            return len(self.poses) < 7
-
-        def sync(self):
-            self.poses.append(self.data.qpos.copy())
+    def __init__(self, keys=()):
+        self.cam, self.poses, self.texts = types.SimpleNamespace(), [], []
+        self.keys = dict(keys)
 
     @contextlib.contextmanager
-    def launch(model, data):
+    def launch(self, model, data, press):
         assert isinstance(model, mujoco.MjModel)
-        window.data = data
-        yield window
+        self.data, self.press = data, press
+        yield self
 
+    def is_running(self):
+        for key in self.keys.get(len(self.poses), ()):
+            self.press(key)
+        return len(self.poses) < 7
+
+    def set_texts(self, texts):
+        self.texts.append(texts[0][2])
+
+    def sync(self):
+        self.poses.append(self.data.qpos.copy())
+
+
+@pytest.mark.slow
+def test_the_viewer_shows_every_control_step_until_it_is_closed(walking_run):
     window = Window()
-    assert view_run(walking_run, seconds=0.1, launch=launch) == 7
+    assert view_run(walking_run, seconds=0.1, launch=window.launch, read_pad=lambda: None) == 7
     assert len(np.unique(np.stack(window.poses), axis=0)) == 7
     assert window.cam.trackbodyid == 1
+
+
+@pytest.mark.slow
+def test_keys_steer_and_push_the_robot_in_the_viewer(walking_run):
+    def show(keys):
+        window = Window(keys)
+        stand = [(0.0, 0.0, 0.0)]
+        view_run(walking_run, stand, 0.1, launch=window.launch, read_pad=lambda: None)
+        return window
+
+    calm = show({})
+    steered = show({3: [UP, UP, LEFT], 5: [LETTER]})
+    pushed = show({3: [INSERT]})
+    assert calm.texts == ["stand"] * 7
+    assert steered.texts[:3] == ["stand"] * 3
+    assert all("forward, turn left: 0.2 0.0 0.1" in text for text in steered.texts[3:])
+    assert pushed.texts == calm.texts
+    same = np.stack([np.allclose(a, b) for a, b in zip(pushed.poses, calm.poses, strict=True)])
+    assert same.tolist() == [True] * 3 + [False] * 4
+    moved = np.linalg.norm(pushed.poses[-1][:2] - calm.poses[-1][:2])
+    assert 0.5 * 4 * 0.02 < moved < 1.5 * 4 * 0.02  # 1 m/s for four control steps of 20 ms

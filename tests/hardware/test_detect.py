@@ -68,7 +68,7 @@ def test_a_gpu_without_the_plugin_is_a_note(smi):
     assert found.platform == "cpu"
     (note,) = found.notes
     assert "NVIDIA Tesla T4" in note
-    assert 'pip install "jaxrl_hw[cuda12]"' in note
+    assert 'pip install "jax[cuda12]==' in note
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from typing import Any
 
 from jaxrl_hw.cli.doctor.results import FAIL, WARN, CheckResult, Context
 from jaxrl_hw.cli.doctor.run_in_subprocess import CallError, one_line, run_in_subprocess
-from jaxrl_hw.hardware import nvidia, xla
+from jaxrl_hw.errors import RunError
+from jaxrl_hw.hardware import cuda_plugin, nvidia, xla
 from jaxrl_hw.hardware.detect import Hardware, detect, refine
 from jaxrl_hw.hardware.memory import MemoryWatch
 
@@ -37,6 +38,8 @@ def check(context: Context) -> Iterator[CheckResult]:
         counted = f"{seen['name']}, {cores} core{'' if cores == 1 else 's'}"
     yield CheckResult("", f"{seen['platform']}: {counted}", figures=seen)
     yield from notes
+    if seen["missed"]:
+        yield _missed(context)
     if seen["hidden"] and not notes:
         card, variable = seen["hidden"][0], _hiding_variable()
         card = card if card.upper().startswith("NVIDIA") else f"NVIDIA {card}"
@@ -72,7 +75,7 @@ def open_devices() -> dict[str, Any]:
         jax.block_until_ready(jax.numpy.ones(8) + 1)  # some drivers open, and fail here
     except Exception as error:  # the notes may say why
         return {"error": one_line(error), "notes": list(hardware.notes)}
-    hardware = refine(hardware)
+    expected, hardware = hardware.platform, refine(hardware)
     resident = MemoryWatch("cpu").read()
     return {
         "platform": hardware.platform,
@@ -85,10 +88,34 @@ def open_devices() -> dict[str, Any]:
         "runtime": " ".join(str(devices[0].client.platform_version).split()),
         "notes": list(hardware.notes),
         "hidden": _hidden(hardware),
+        "missed": expected == "gpu" and hardware.platform == "cpu",
         "memory_stats": {k: int(v) for k, v in stats.items()} if stats else None,
         "resident_bytes": resident.in_use,
         "resident_peak_bytes": resident.peak,
     }
+
+
+def open_cuda() -> None:
+    """Open the GPU, and nothing in its place; JAX's error says why it cannot."""
+    os.environ["JAX_PLATFORMS"] = "cuda"
+    try:
+        open_jax("gpu").devices()
+    except AssertionError:  # all that JAX 0.10 says here
+        raise RunError("no plugin offers JAX the platform cuda") from None
+
+
+def _missed(context: Context) -> CheckResult:
+    """A card and a plugin that fits, and JAX is on the CPU all the same."""
+    why = "no error when asked for the GPU alone: look at the environment's variables"
+    try:
+        run_in_subprocess(open_cuda, timeout_s=60, environ=context.environ)
+    except CallError as error:
+        why = str(error)
+    parts = cuda_plugin.installed_parts()
+    kinds = sorted({name.split("-")[1] for name in parts}) or ["cuda12"]
+    pinned = f'"jax[{kinds[-1]}]=={cuda_plugin.installed_version("jaxlib")}"'
+    advice = f"nvidia-smi must list the card; then pip install --force-reinstall {pinned}"
+    return CheckResult("", f"JAX does not open the GPU: {why}", advice, status=FAIL)
 
 
 def _hidden(hardware: Hardware) -> list[str]:
@@ -110,5 +137,8 @@ def _hiding_variable() -> str:
 
 
 def _note(text: str) -> CheckResult:
-    what, install, advice = text.partition(": pip install ")
-    return CheckResult("", what, f"{install}{advice}".removeprefix(": "), status=WARN)
+    """A note of `detect`; one that ends in a command of pip is of a card that JAX will not use."""
+    what, pip, command = text.partition(": pip ")
+    if pip:
+        return CheckResult("", what, f"pip {command}", status=FAIL)
+    return CheckResult("", what, status=WARN)

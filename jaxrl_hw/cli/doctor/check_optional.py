@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from itertools import starmap
 from typing import Any
 
-from jaxrl_hw.cli.doctor.check_versions import installed
 from jaxrl_hw.cli.doctor.results import FAIL, CheckResult, Context
 from jaxrl_hw.cli.doctor.run_in_subprocess import CallError, run_in_subprocess
 from jaxrl_hw.evaluation.opengl import PACKAGES, choose_backend
+from jaxrl_hw.hardware.cuda_plugin import installed_version
 
 _SIZE = (160, 96)
 _LOGGERS = (
@@ -77,7 +77,7 @@ def is_importable(module: str) -> bool:
 
 def _logger_row(item: str, module: str, absent: str) -> CheckResult:
     package = module.partition(".")[0]
-    figures = {"package": package, "version": installed(package)}
+    figures = {"package": package, "version": installed_version(package)}
     advice = ""
     try:
         if run_in_subprocess(is_importable, module, timeout_s=30):

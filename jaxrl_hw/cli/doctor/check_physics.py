@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from jaxrl_hw.cli.doctor.check_devices import open_jax
-from jaxrl_hw.cli.doctor.check_versions import installed
 from jaxrl_hw.cli.doctor.results import FAIL, PASS, CheckResult, Context
 from jaxrl_hw.cli.doctor.run_in_subprocess import run_in_subprocess
+from jaxrl_hw.hardware.cuda_plugin import installed_version
 from jaxrl_hw.hardware.detect import detect
 from jaxrl_hw.hardware.passed_checks import remember
 from jaxrl_hw.loggers import formats
@@ -35,7 +35,7 @@ native, mjx = partial(check, "native"), partial(check, "mjx")
 
 def warp(context: Context) -> Iterator[CheckResult]:
     """The row of MuJoCo Warp. Where it passes on a GPU, `--physics auto` takes it from then on."""
-    version = installed("warp-lang")
+    version = installed_version("warp-lang")
     if version is None:
         absent = "warp-lang is not installed: optional, a faster engine for NVIDIA GPUs"
         yield CheckResult("warp", absent)

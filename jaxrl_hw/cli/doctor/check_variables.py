@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from jaxrl_hw.cli.doctor import check_devices
-from jaxrl_hw.cli.doctor.check_versions import PLUGINS, installed
 from jaxrl_hw.cli.doctor.results import FAIL, CheckResult, Context
 from jaxrl_hw.cli.doctor.run_in_subprocess import run_in_subprocess
 from jaxrl_hw.evaluation.opengl import LIBRARIES, PACKAGES
+from jaxrl_hw.hardware.cuda_plugin import installed_parts
 from jaxrl_hw.loggers import formats
 
 _CACHE = "JAX_COMPILATION_CACHE_DIR"
@@ -149,7 +149,7 @@ def _cache_row(folder: str, seen: dict[str, Any]) -> CheckResult:
 def _is_relevant(name: str, value: str) -> bool:
     """Whether JAX, XLA or MuJoCo reads a variable."""
     if name == "LD_LIBRARY_PATH":
-        return "cuda" in value.lower() and any(map(installed, PLUGINS))
+        return "cuda" in value.lower() and bool(installed_parts())
     return _RELEVANT.match(name) is not None
 
 

@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import jaxrl_hw
 from jaxrl_hw.cli.doctor.results import FAIL, CheckResult, Context
+from jaxrl_hw.hardware.cuda_plugin import installed_parts, installed_version, same_release
 
 if TYPE_CHECKING:  # an installation that lacks packaging gets a row, not an ImportError
     from packaging.specifiers import SpecifierSet
     from packaging.version import Version
-
-PLUGINS = ("jax-cuda12-plugin", "jax-cuda12-pjrt", "jax-cuda13-plugin", "jax-cuda13-pjrt")
-"""They bring CUDA to JAX, which loads only a plugin of jaxlib's own version."""
 
 _ALSO_TESTED = {"jax": "0.11", "jaxlib": "0.11", "mujoco": "3.17", "mujoco-mjx": "4.0"}
 """Releases that were tested besides those of constraints.txt."""
@@ -41,18 +39,17 @@ def check(context: Context) -> Iterator[CheckResult]:
     """A row for each required package, and for each of JAX's CUDA plugins that is installed."""
     here = Path(jaxrl_hw.__file__).parent
     text = f"{jaxrl_hw.__version__}, in {here}"
-    if installed("jaxrl_hw") is None:
+    if installed_version("jaxrl_hw") is None:
         text = f"{text}, but not installed: which versions it supports is unknown"
         yield CheckResult("jaxrl_hw", text, f"pip install -e {here.parent}")
     else:
         yield CheckResult("jaxrl_hw", text)
         for package in requirements():
             is_python = package.name == "python"
-            version = platform.python_version() if is_python else installed(package.name)
+            version = platform.python_version() if is_python else installed_version(package.name)
             yield judge(package, version)
-    for plugin in PLUGINS:
-        if version := installed(plugin):
-            yield judge_plugin(plugin, version, installed("jaxlib"))
+    for plugin, version in installed_parts().items():
+        yield judge_plugin(plugin, version, installed_version("jaxlib"))
 
 
 def requirements() -> list[Package]:
@@ -79,15 +76,6 @@ def requirements() -> list[Package]:
     return packages
 
 
-def installed(package: str) -> str | None:
-    """The installed version of a package, None where it is not installed."""
-    try:
-        version: str | None = metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-    return version or "unknown"  # a broken installation may have no version
-
-
 def judge(package: Package, version: str | None) -> CheckResult:
     """The row of a required package; `version` None where it is missing."""
     name, tested = package.name, list(package.tested)
@@ -110,7 +98,7 @@ def judge(package: Package, version: str | None) -> CheckResult:
 def judge_plugin(plugin: str, version: str, jaxlib: str | None) -> CheckResult:
     """The row of a CUDA plugin: JAX ignores one whose version is not jaxlib's."""
     figures = {"version": version, "jaxlib": jaxlib}
-    if jaxlib is None or _version(version) == _version(jaxlib):
+    if same_release(version, jaxlib):
         return CheckResult(plugin, version, figures=figures)
     text = f"{version}, and jaxlib is {jaxlib}: JAX will not use it"
     advice = f'pip install "jax[{plugin.split("-")[1]}]=={jaxlib}"'

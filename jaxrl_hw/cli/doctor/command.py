@@ -14,9 +14,9 @@ from typing import IO, TYPE_CHECKING
 
 from jaxrl_hw.cli.arguments import OneLineParser
 from jaxrl_hw.cli.command import DONE, FAILED
-from jaxrl_hw.cli.doctor.checks import Progress, examine
+from jaxrl_hw.cli.doctor.checks import NAMES, Progress, examine
 from jaxrl_hw.cli.doctor.results import FAIL, counts, lines, summary, table, worst
-from jaxrl_hw.errors import UserError
+from jaxrl_hw.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from jaxrl_hw.loggers.console import Console
@@ -31,7 +31,7 @@ def doctor(argv: Sequence[str], description: str) -> int:
     stream = sys.stderr if asked.json else sys.stdout  # with --json, stdout holds data only
     console = _console(stream)
     progress = console.compiling if console is not None else _plain_progress(stream)
-    rows = examine(Path(asked.run_dir).expanduser(), progress)
+    rows = examine(Path(asked.run_dir).expanduser(), progress, asked.only)
     seconds, status = time.monotonic() - began, worst(rows)
     if asked.json:
         data = {"status": status, "counts": counts(rows), "seconds": round(seconds, 1)}
@@ -50,8 +50,13 @@ def _parse(argv: Sequence[str], description: str) -> Namespace:
     parser = OneLineParser(prog="python -m jaxrl_hw.doctor", description=description)
     about = f"folder whose disk is tested (default: {RUNS}); nothing in it changes"
     parser.add_argument("--run-dir", default=RUNS, metavar="DIR", help=about)
+    about = f"run these checks and devices alone: {', '.join(NAMES)}"
+    parser.add_argument("--only", nargs="+", default=[], metavar="CHECK", help=about)
     parser.add_argument("--json", action="store_true", help="print the rows as data")
     asked = parser.parse(argv)
+    for name in asked.only:
+        if name not in NAMES:
+            raise unknown("check", name, NAMES)
     folder = Path(asked.run_dir).expanduser()
     if not asked.run_dir.strip() or folder.is_file():
         got = f"{folder} is a file" if asked.run_dir.strip() else 'got ""'

@@ -15,7 +15,7 @@ PASS, WARN, FAIL = "pass", "warn", "fail"
 _STYLES = {PASS: "green", WARN: "yellow", FAIL: "bold red"}
 STATUSES = (PASS, WARN, FAIL)
 """From good to bad. warn: training works, but slowly, or something beside it does not work.
-fail: training does not work, or its results would be wrong."""
+fail: training does not work, or its results would be wrong, or it leaves the GPU unused."""
 
 
 @dataclass(frozen=True)

@@ -112,9 +112,6 @@ def _environment() -> jinja2.Environment:
 
 def _values(report: Report, drawn: dict[str, list[Drawn]]) -> dict[str, Any]:
     found, comparison = report.found, report.comparison
-    replay = (
-        json.dumps(report.motion.replay).replace("<", "\\u003c") if report.motion.replay else ""
-    )
     return {
         "title": report.title,
         "outcomes": report.outcomes,
@@ -124,11 +121,23 @@ def _values(report: Report, drawn: dict[str, list[Drawn]]) -> dict[str, Any]:
         "alpha": ALPHA,
         "fewest_for_iqm": FEWEST_FOR_IQM,
         "motion": report.motion,
-        "replay_data": replay,
-        "replay_script": (_TEMPLATES / "replay.js").read_text(encoding="utf-8"),
-        "style": (_TEMPLATES / "style.css").read_text(encoding="utf-8"),
+        **_replay_values(report.motion.replay),
         "version": jaxrl_hw.__version__,
     }
+
+
+def _replay_values(replay: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "replay_data": json.dumps(replay).replace("<", "\\u003c") if replay else "",
+        "replay_script": (_TEMPLATES / "replay.js").read_text(encoding="utf-8"),
+        "style": (_TEMPLATES / "style.css").read_text(encoding="utf-8"),
+    }
+
+
+def replay_page(replay: Mapping[str, Any], title: str) -> str:
+    """A page of its own, without a network, that shows what `evaluation.replay.replay_of` gives."""
+    values = {"title": title, **_replay_values(replay)}
+    return _environment().get_template("replay.html.j2").render(values)
 
 
 def _figure(value: Any) -> str:

@@ -189,3 +189,10 @@ def test_a_terminal_shows_the_running_check_and_colours(plain: None, tmp_path: P
     text = seen.decode()
     assert "\x1b[2K" in text  # a line is erased and drawn again
     assert "\x1b[1;31mfail" in text
+
+
+def test_a_choice_of_checks_opens_the_devices_and_nothing_more(doctor: Doctor) -> None:
+    done = doctor("--json", "--only", "version", "run folder")
+    checks = {row["check"] for row in json.loads(done.stdout)["rows"]}
+    assert (done.returncode, checks) == (0, {"version", "devices", "run folder"})
+    assert main(["--only", "versoin"]) == 2

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -133,7 +135,7 @@ def test_a_broken_nvidia_smi_is_a_row(
 
 
 @pytest.mark.slow
-def test_a_card_that_jax_does_not_use_is_a_warning(
+def test_a_card_that_is_hidden_is_a_warning_and_one_that_jax_leaves_unused_a_failure(
     rows: Rows, fake_smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_smi(T4)
@@ -151,8 +153,44 @@ def test_a_card_that_jax_does_not_use_is_a_warning(
     assert "CUDA_VISIBLE_DEVICES=" in hidden.value
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     (_, missing) = rows("devices")
-    assert (missing.status, missing.advice) == ("warn", 'pip install "jaxrl_hw[cuda12]"')
+    jaxlib = version("jaxlib")
+    assert (missing.status, missing.advice) == ("fail", f'pip install "jax[cuda12]=={jaxlib}"')
     assert "NVIDIA Tesla T4" in missing.value
+
+
+@pytest.mark.slow
+def test_a_half_upgraded_jax_fails_with_the_line_that_mends_it(
+    rows: Rows, fake_smi: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip replaced jax and jaxlib, and left the CUDA plugin of before behind."""
+    for name in ("jax_cuda12_plugin", "jax_cuda12_pjrt"):
+        info = tmp_path / "site" / f"{name}-0.7.2.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.7.2\n")
+    (tmp_path / "site" / "jax_cuda12_plugin.py").write_text("")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'site'}:{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.delenv("JAX_PLATFORMS")
+    fake_smi(T4)
+    found = rows("devices")
+    jaxlib = version("jaxlib")
+    (failed,) = [row for row in found if row.status == "fail"]
+    assert failed.advice == f'pip install "jax[cuda12]=={jaxlib}"'
+    assert "0.7.2" in failed.value
+    assert jaxlib in failed.value
+
+
+@pytest.mark.slow
+def test_a_gpu_that_jax_cannot_open_fails_with_jaxs_own_reason(
+    rows: Rows, fake_smi: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "jax_cuda12_plugin.py").write_text("")  # it fits, as far as anybody knows
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'site'}:{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.delenv("JAX_PLATFORMS")
+    fake_smi(T4)
+    (failed,) = [row for row in rows("devices") if row.status == "fail"]
+    assert "cuda" in failed.value
+    assert f"jax[cuda12]=={version('jaxlib')}" in failed.advice
 
 
 def test_memory_is_a_warning_where_it_is_unknown() -> None:
