@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import atexit
 import functools
+import gc
+import hashlib
+import inspect
 import io
 import json
 import os
@@ -16,8 +19,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import mujoco
 import numpy as np
 import pytest
+from jax._src import compiler
 
 from jaxrl_hw import Config, NetConfig, Run, fit, preset_config
 from jaxrl_hw.checkpointing.run_dir import RunDir
@@ -59,6 +64,79 @@ def compile_little() -> None:
 
 
 compile_little()
+
+
+def engine_of(callback: Any) -> dict[str, Any] | None:
+    """What the C engine behind a host callback is made of, by name; None where there is none."""
+    seen: set[int] = set()
+    found = [callback]
+    while found:
+        one = found.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, functools.partial):
+            found.append(one.func)
+        elif hasattr(one, "callback_func"):  # JAX's own wrapper
+            found.append(one.callback_func)
+        elif inspect.isfunction(one):
+            inside = dict(inspect.getclosurevars(one).nonlocals)
+            if one.__module__ == "jaxrl_hw.envs.physics.native" and "pools" in inside:
+                return inside
+            found += inside.values()
+    return None
+
+
+def as_value(engine: dict[str, Any]) -> tuple[Any, ...] | None:
+    """The same for engines that compute the same; None where that cannot be told."""
+    model, loop = engine["model"], engine["loop"]
+    data = np.empty(mujoco.mj_sizeModel(model), np.uint8)
+    mujoco.mj_saveModel(model, None, data)
+    value = [data.tobytes(), engine["fields"], engine["threads"], loop.extra, loop.advance.__code__]
+    for name, part in sorted(inspect.getclosurevars(loop.advance).nonlocals.items()):
+        if not isinstance(part, int | np.ndarray | None):
+            return None
+        value.append((name, part.tobytes() if isinstance(part, np.ndarray) else part))
+    return tuple(value)
+
+
+def compile_once() -> None:
+    """A program that calls the C engine is compiled once in a process, not in each session.
+
+    JAX keeps none with a host callback, and to compile it is a third of a small session. A program
+    is the same where its text is, and where it calls the same code on an equal model. Each time
+    it begins with new pools of simulations, as if it had been compiled for them.
+    """
+    compile_or_load = compiler.compile_or_get_cached
+    kept: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+
+    def compile_or_find(
+        backend: Any, program: Any, devices: Any, options: Any, callbacks: Any, *more: Any
+    ) -> Any:
+        engine = engine_of(callbacks[0]) if len(callbacks) == 1 else None
+        value = as_value(engine) if engine else None
+        if engine is None or value is None:
+            return compile_or_load(backend, program, devices, options, callbacks, *more)
+        text = program.operation.get_asm(enable_debug_info=False)
+        key = (hashlib.sha256(text.encode()).digest(), options.SerializeAsString(), value)
+        if key in kept:
+            kept[key][1].clear()
+        else:
+            compiled = compile_or_load(backend, program, devices, options, callbacks, *more)
+            kept[key] = (compiled, engine["pools"])
+        return kept[key][0]
+
+    compiler.compile_or_get_cached = compile_or_find
+
+
+compile_once()
+
+
+def pytest_collection_finish() -> None:
+    """Python's garbage collector leaves out what is there before the first test: modules and
+    collected tests are some million objects, and every session of a run collects twice."""
+    gc.collect()
+    gc.freeze()
 
 
 class Compiled(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 from importlib import metadata
 from pathlib import Path
@@ -17,12 +18,17 @@ def package_versions() -> dict[str, str]:
     import platform
 
     versions = {"python": platform.python_version()}
-    for name in _PACKAGES:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return versions
+    found = ((name, _version(name)) for name in _PACKAGES)
+    return versions | {name: version for name, version in found if version is not None}
+
+
+@functools.cache
+def _version(name: str) -> str | None:
+    """Of an installed package; None where it is missing. Its metadata are parsed every time."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def git_commit() -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import math
 import operator
@@ -116,7 +117,7 @@ def plain(word: str) -> Any:
 
 def settings_of(group: Any, prefix: str = "") -> dict[str, Setting]:
     """All settings of a settings class and its groups, by dotted key, in order."""
-    hints = typing.get_type_hints(group)
+    hints = _hints(group)
     found: dict[str, Setting] = {}
     for field in dataclasses.fields(group):
         key, hint = prefix + field.name, hints[field.name]
@@ -125,6 +126,12 @@ def settings_of(group: Any, prefix: str = "") -> dict[str, Setting]:
         else:
             found[key] = Setting(key, hint, field.metadata)
     return found
+
+
+@functools.cache
+def _hints(group: Any) -> dict[str, Any]:
+    """The types of a class's fields; Python compiles each of them from its text, every time."""
+    return typing.get_type_hints(group)
 
 
 def value_at(config: Any, key: str) -> Any:

@@ -100,13 +100,13 @@ def _as_saved(config: Config, saved: dict[str, Any]) -> Config:
     """The config with the environments of saved settings; with its own where none are saved."""
     if not saved:
         return config
-    now = fields.flatten(migrations.as_now(saved))
+    now, known = fields.flatten(migrations.as_now(saved)), fields.settings_of(type(config))
     entry, group = algorithm_entry(config.algo), task_name(config)
     replay = [f"{entry.name}.{name}" for name in entry.replay_form]
     shared = {
         key: value
         for key, value in now.items()
-        if key in fields.settings_of(type(config))
+        if key in known
         and (key in ("num_envs", "curriculum", *replay) or key.startswith(f"{group}."))
     }
     return validation.from_dict(shared, config, "the checkpoint's settings")

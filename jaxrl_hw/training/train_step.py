@@ -141,16 +141,16 @@ def compile_train_step(
     options: XLA's compiler options, by name.
     layout: that the state is placed by.
     """
-    collect_half, _ = _halves(env, algorithm, layout)
+    collect_half, update_half = _halves(env, algorithm, layout)
+    batch = _batch_form(collect_half, state, layout)  # traced here, once: `lower` finds it
     with ThreadPoolExecutor(2) as threads:
-        updating = threads.submit(compile_update, env, algorithm, state, options, layout)
+        updating = threads.submit(
+            lambda: _compile(update_half.lower(*_updated_from(state, batch, state.key)), options)
+        )
         collecting = threads.submit(
             lambda: _compile(collect_half.lower(*_collected_from(state, state.key)), options)
         )
-        (collect, collect_hash), (update, batch, update_hash) = (
-            collecting.result(),
-            updating.result(),
-        )
+        (collect, collect_hash), (update, update_hash) = collecting.result(), updating.result()
     step = _compose(env, algorithm, collect, update)
     return CompiledStep(step, collect, update, batch, collect_hash + update_hash)
 
@@ -175,11 +175,17 @@ def compile_update(
 ) -> tuple[Any, Batch, str]:
     """The compiled update alone, the form of its batch, and the hash of its source."""
     collect_half, update_half = _halves(env, algorithm, layout)
-    _, batch, _ = jax.eval_shape(collect_half, *_collected_from(state, state.key))
-    batch = batch if layout is None else layout.place_batch(batch)
+    batch = _batch_form(collect_half, state, layout)
     lowering = update_half.lower(*_updated_from(state, batch, state.key))
     update, lowered = _compile(lowering, options)
     return update, batch, lowered
+
+
+def _batch_form(collect_half: Any, state: TrainState, layout: Layout | None) -> Batch:
+    """What goes from one half of the step to the other, as jax.ShapeDtypeStructs."""
+    batch: Batch
+    _, batch, _ = jax.eval_shape(collect_half, *_collected_from(state, state.key))
+    return batch if layout is None else layout.place_batch(batch)
 
 
 def _halves(env: Env, algorithm: Algorithm, layout: Layout | None) -> tuple[Any, Any]:

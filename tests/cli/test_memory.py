@@ -7,6 +7,7 @@ spare: how exact predictions are is measured by benchmarks/iterations_vs_memory.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,20 @@ def limit_mb(first_plan: dict[str, Any]) -> Callable[[float], int]:
     return lambda factor: round(factor * compiling / 1e6)
 
 
+@pytest.fixture(scope="module")
+def limited(
+    limit_mb: Callable[[float], int],
+    train_process: Train,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """A run of two iterations under a limit that it fills. Tests that change it take a copy."""
+    folder = tmp_path_factory.mktemp("runs") / "limited"
+    flags = ["--memory-limit", f"{limit_mb(1.8)}MB", "--iterations", "2", "--run-dir", folder]
+    code, _, err = train_process(*WIDE, *flags)
+    assert code == 0, err
+    return folder
+
+
 def check_expectation(plan: dict[str, Any]) -> None:
     expected, used = plan["predicted_bytes"]["total"], plan["measured_bytes"]["peak"]
     assert used / 1.5 < expected < used * 1.5
@@ -78,16 +93,14 @@ def check_expectation(plan: dict[str, Any]) -> None:
 
 def test_under_a_limit_the_run_takes_what_fits_and_uses_about_what_was_expected(
     first_plan: dict[str, Any],
+    limited: Path,
     limit_mb: Callable[[float], int],
-    train_process: Train,
     tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     check_expectation(first_plan)
     limit = limit_mb(1.8)
-    flags = ["--memory-limit", f"{limit}MB", "--iterations", "2", "--run-dir", tmp_path / "run"]
-    code, _, err = train_process(*WIDE, *flags)
-    assert code == 0, err
-    plan = plan_of(tmp_path / "run")
+    plan = plan_of(limited)
     check_expectation(plan)
     assert plan["num_envs"] > 256
     assert {c["fits"] for c in plan["candidates"] if c["num_envs"] > plan["num_envs"]} == {False}
@@ -99,9 +112,8 @@ def test_under_a_limit_the_run_takes_what_fits_and_uses_about_what_was_expected(
     )
     assert used / 2 < expected < used * 2, "of the additional environments"
     flags = ["--memory-limit", "100MB", "--run-dir", tmp_path / "refused"]
-    code, _, err = train_process(*WIDE, *flags)
-    assert code == 2
-    assert err.count("--memory-limit") == 2, "with a limit that would do"
+    assert main([*WIDE, *map(str, flags)]) == 2
+    assert capsys.readouterr().err.count("--memory-limit") == 2, "with a limit that would do"
     assert not (tmp_path / "refused").exists()
 
 
@@ -120,21 +132,22 @@ def test_what_a_process_holds_besides_is_counted(tmp_path: Path) -> None:
 
 
 def test_a_run_that_fills_its_limit_continues_and_with_less_where_that_is_lowered(
-    limit_mb: Callable[[float], int], train_process: Train, tmp_path: Path
+    limited: Path, limit_mb: Callable[[float], int], train_process: Train, tmp_path: Path
 ) -> None:
+    folder = Path(shutil.copytree(limited, tmp_path / "run"))
     high, low = limit_mb(1.8), limit_mb(1.4)
-    for limit, iterations in ((high, 2), (high, 3), (low, 4)):
+    for limit, iterations in ((high, 3), (low, 4)):
         flags = ["--memory-limit", f"{limit}MB", "--iterations", str(iterations)]
-        code, _, err = train_process(*WIDE, *flags, "--run-dir", tmp_path)
+        code, _, err = train_process(*WIDE, *flags, "--run-dir", folder)
         assert code == 0, err
-        assert plan_of(tmp_path)["measured_bytes"]["peak"] < 1.1e6 * limit
-    sizes = session_sizes(tmp_path)
+        assert plan_of(folder)["measured_bytes"]["peak"] < 1.1e6 * limit
+    sizes = session_sizes(folder)
     assert sizes[0] == sizes[1] > sizes[2] > 256
-    warnings = " ".join(plan_of(tmp_path)["warnings"])
+    warnings = " ".join(plan_of(folder)["warnings"])
     assert f"{sizes[0]:,}" in warnings
     assert f"{sizes[2]:,}" in warnings
     assert size(1e6 * low) in warnings
-    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [row["iteration"] for row in rows] == [1, 2, 3, 4]
 
 

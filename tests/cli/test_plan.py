@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from jaxrl_hw import train
 from jaxrl_hw.plan import main
 from jaxrl_hw.planning.memory_model import COMPILED, ITEMS
 
 CARTPOLE = ["--robot", "cartpole", "--ppo.unroll", "8", "--net.policy", "32", "--net.value", "32"]
 GROWING = {"environments", "rollout", "temporaries", "physics"}
-Train = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +50,6 @@ def test_the_program_is_measured_once_and_its_figures_are_kept(cache: Path) -> N
 @pytest.mark.slow
 def test_figures_of_a_small_run_are_not_taken_for_all_sizes(
     capsys: pytest.CaptureFixture[str],
-    train_process: Train,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
@@ -59,8 +57,8 @@ def test_figures_of_a_small_run_are_not_taken_for_all_sizes(
     new = planned(capsys, *wanted)["predicted_bytes"]
     monkeypatch.setenv("JAXRL_HW_CACHE", str(tmp_path / "another"))
     small = ["--num-envs", "16", "--iterations", "1", "--no-tensorboard"]
-    code, _, err = train_process(*CARTPOLE, *small, "--run-dir", tmp_path / "run")
-    assert code == 0, err
+    assert train.main([*CARTPOLE, *small, "--run-dir", str(tmp_path / "run")]) == 0
+    capsys.readouterr()
     plan = planned(capsys, *wanted)
     assert plan["predicted_from"] == COMPILED
     for name in GROWING:
@@ -136,11 +134,11 @@ def test_a_small_card_holds_fewer(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 def test_a_run_of_this_machine_does_not_size_another_device(
-    capsys: pytest.CaptureFixture[str], train_process: Train, tmp_path: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     small = ["--num-envs", "16", "--iterations", "1", "--no-tensorboard"]
-    code, _, err = train_process(*CARTPOLE, *small)
-    assert code == 0, err
+    assert train.main([*CARTPOLE, *small]) == 0
+    capsys.readouterr()
     (folder,) = (tmp_path / "runs").iterdir()
     assert planned(capsys, *CARTPOLE)["num_envs"] == 16, "here the run goes on"
     elsewhere = planned(capsys, *CARTPOLE, "--gpu", "t4")

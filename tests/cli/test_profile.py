@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from jaxrl_hw.train import main
+
 SMALL = [
     *("--robot", "cartpole", "--physics", "native", "--num-envs", "8", "--no-tensorboard"),
     *("--ppo.unroll", "4", "--ppo.epochs", "2", "--ppo.minibatch-size", "16"),
@@ -23,7 +25,7 @@ def test_a_profiled_run_learns_the_same_and_says_where_its_time_goes(
     traced, plain = tmp_path / "traced", tmp_path / "plain"
     flags = [*SMALL, "--iterations", "5", "--run-dir"]
     assert train_process(*flags, traced, "--profile", "2")[0] == 0
-    assert train_process(*flags, plain)[0] == 0
+    assert main([*flags, str(plain)]) == 0
     assert reproducible(traced) == reproducible(plain)
     assert not (plain / "profile").exists()
     figures = json.loads((traced / "profile/parts.json").read_text())
@@ -35,23 +37,18 @@ def test_a_profiled_run_learns_the_same_and_says_where_its_time_goes(
     assert list((traced / "profile").rglob("*.xplane.pb"))
 
 
-def test_a_run_that_ends_within_the_trace_has_what_there_was(
-    tmp_path: Path, train_process: Any
-) -> None:
-    flags = [*SMALL, "--run-dir", tmp_path / "run", "--profile", "9"]
-    code, _, _ = train_process(*flags, "--iterations", "1")
-    assert code == 0
+def test_a_run_that_ends_within_the_trace_has_what_there_was(tmp_path: Path) -> None:
+    flags = [*SMALL, "--run-dir", str(tmp_path / "run"), "--profile", "9"]
+    assert main([*flags, "--iterations", "1"]) == 0
     assert not (tmp_path / "run/profile").exists(), "the first iteration of a session warms up"
-    code, _, _ = train_process(*flags, "--iterations", "4")
-    assert code == 0
+    assert main([*flags, "--iterations", "4"]) == 0
     figures = json.loads((tmp_path / "run/profile/parts.json").read_text())
     assert figures["iterations"] == 2
 
 
 def test_a_number_of_iterations_that_cannot_be_traced_is_refused(
-    tmp_path: Path, train_process: Any
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, _, err = train_process(*SMALL, "--run-dir", tmp_path / "run", "--profile", "-1")
-    assert code == 2
-    assert len(err.strip().splitlines()) == 1
+    assert main([*SMALL, "--run-dir", str(tmp_path / "run"), "--profile", "-1"]) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
     assert not (tmp_path / "run").exists()

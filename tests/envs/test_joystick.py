@@ -37,8 +37,12 @@ class Stage:
         self.task, physics = make_task(Config(robot=robot, physics="native", joystick=config))
         self.model, self.robot, self.config = physics.model, get_robot(robot), config
         self.params = nominal_params(self.model, self.task.fields)
-        self.outcome = jax.jit(functools.partial(self.task.outcome, self.task.params))
-        self.reset = jax.jit(jax.vmap(functools.partial(self.task.reset, self.task.params)))
+        # the task's parameters are arguments: stages of one robot then have one program
+        outcome, many = jax.jit(self.task.outcome), jax.vmap(self.task.outcome, (*[None] * 6, 0))
+        reset = jax.jit(jax.vmap(self.task.reset, (None, 0)))
+        self.outcome = functools.partial(outcome, self.task.params)
+        self.outcomes = functools.partial(jax.jit(many), self.task.params)
+        self.reset = functools.partial(reset, self.task.params)
 
     def sensors(self, qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
         data = mujoco.MjData(self.model)
@@ -205,8 +209,7 @@ def many_outcomes(at: Stage, count: int, **memory: Any) -> Outcome:
     )
     seen = jnp.asarray(at.sensors(home, np.zeros(18)))
     keys = jax.random.split(jax.random.key(5), count)
-    fixed = at.task.params, state, at.params, physics, seen, jnp.zeros(12)
-    return jax.jit(jax.vmap(functools.partial(at.task.outcome, *fixed)))(keys)
+    return at.outcomes(state, at.params, physics, seen, jnp.zeros(12), keys)
 
 
 def test_commands_are_drawn_in_their_ranges_and_some_say_stand_still() -> None:

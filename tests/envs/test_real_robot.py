@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import chex
@@ -70,15 +71,18 @@ class Robot:
         if floats:
             model.opt.gravity[:] = 0.0
         self.physics = make_physics("native", model, 4, self.task.fields, 1, self.task.late)
-        self.start = jax.jit(lambda key: episode.reset(self.task, self.task.params, key))(KEY)
+        # the task's parameters are arguments: robots of other settings share their programs
+        start = jax.jit(lambda params, key: episode.reset(self.task, params, key))
+        self.start = start(self.task.params, KEY)
         if floats:
             at = self.start.physics
             self.start = self.start._replace(physics=at._replace(qpos=at.qpos.at[2].add(1.0)))
-        self.step = jax.jit(
-            lambda state, action: episode.step(
-                self.task, self.physics, self.task.params, state, action, KEY
+        step = jax.jit(
+            lambda params, state, action: episode.step(
+                self.task, self.physics, params, state, action, KEY
             )
         )
+        self.step = partial(step, self.task.params)
 
     def run(self, actions: Sequence[Any]) -> list[Any]:
         """The states after each action."""

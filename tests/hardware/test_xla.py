@@ -19,6 +19,7 @@ from pathlib import Path
 from jaxrl_hw.hardware import xla
 args = json.loads(sys.argv[1])
 cache = args.pop("cache_dir", None)
+args_of_jax = args.pop("in_jax")
 if args.pop("import_jax", False): import jax
 if args.pop("use_jax", False): import jax; jax.numpy.ones(3).block_until_ready()
 twice = args.pop("twice", False)
@@ -27,6 +28,7 @@ if twice: settings = xla.configure(cache_dir=Path(cache) if cache else None, **a
 out = {"settings": {s.name: [s.value, s.origin] for s in settings}}
 out["jax"] = "jax" in sys.modules
 out["environ"] = {k: v for k, v in os.environ.items() if k.startswith(("XLA", "JAX", "TF_CPP"))}
+if not args_of_jax: print(json.dumps(out)); sys.exit()
 import jax
 out["pending"] = [list(s) for s in xla.apply_pending()]
 from jax._src import xla_bridge
@@ -39,7 +41,8 @@ print(json.dumps(out))
 
 
 def configure(environ: dict[str, str], **args: Any) -> dict[str, Any]:
-    defaults = {"fraction": None, "platform": "cpu", "host_callback": False}
+    """What was set, and where `in_jax`, what JAX makes of it: to import it takes a second."""
+    defaults = {"fraction": None, "platform": "cpu", "host_callback": False, "in_jax": False}
     clean = {
         k: v
         for k, v in os.environ.items()
@@ -107,7 +110,7 @@ def test_repeatable_results_are_a_flag_of_xla_beside_those_of_the_user():
 
 
 def test_a_gpu_gets_its_share_of_memory_and_jax_is_not_imported():
-    out = configure({}, platform="gpu", fraction=0.5, cache_dir="/tmp/some-cache")
+    out = configure({}, platform="gpu", fraction=0.5, cache_dir="/tmp/some-cache", in_jax=True)
     assert not out["jax"]
     assert out["settings"]["XLA_CLIENT_MEM_FRACTION"] == ["0.5", "set"]
     assert out["settings"]["XLA_PYTHON_CLIENT_PREALLOCATE"] == ["true", "set"]
@@ -135,7 +138,7 @@ def test_what_the_user_set_wins():
         "JAX_COMPILATION_CACHE_DIR": "/tmp/theirs",
         "TF_CPP_MIN_LOG_LEVEL": "0",
     }
-    out = configure(environ, platform="gpu", fraction=0.5)
+    out = configure(environ, platform="gpu", fraction=0.5, in_jax=True)
     for name, value in environ.items():
         assert out["settings"][name] == [value, "user"]
     # With both names jaxlib refuses to start.
@@ -146,7 +149,7 @@ def test_what_the_user_set_wins():
 @pytest.mark.slow
 def test_after_jax_has_opened_its_devices_memory_settings_are_too_late():
     late = {"platform": "gpu", "fraction": 0.5, "host_callback": True, "cache_dir": "/tmp/c"}
-    out = configure({}, use_jax=True, **late)
+    out = configure({}, use_jax=True, in_jax=True, **late)
     assert out["settings"]["XLA_CLIENT_MEM_FRACTION"] == ["0.5", "too late"]
     assert out["settings"]["XLA_PYTHON_CLIENT_PREALLOCATE"] == ["true", "too late"]
     assert out["settings"]["jax_cpu_enable_async_dispatch"] == ["false", "too late"]
@@ -157,22 +160,25 @@ def test_after_jax_has_opened_its_devices_memory_settings_are_too_late():
 
 @pytest.mark.slow
 def test_programs_on_a_cpu_run_with_inline_dispatch_and_so_do_host_callbacks():
-    out = configure({}, host_callback=True)
+    out = configure({}, host_callback=True, in_jax=True)
     assert out["settings"]["jax_cpu_enable_async_dispatch"] == ["false", "pending"]
     assert out["pending"] == [["jax_cpu_enable_async_dispatch", "false", "set"]]
     assert out["async"] is False
     assert configure({}, host_callback=True, import_jax=True)["settings"][
         "jax_cpu_enable_async_dispatch"
     ] == ["false", "set"]
-    assert configure({})["async"] is False
-    assert configure({}, platform="gpu", host_callback=True)["async"] is False
-    assert configure({}, platform="gpu")["async"] is True
-    assert configure({"JAX_CPU_ENABLE_ASYNC_DISPATCH": "1"}, host_callback=True)["async"] is True
+    assert configure({}, in_jax=True)["async"] is False
+    assert configure({}, platform="gpu", host_callback=True, in_jax=True)["async"] is False
+    assert configure({}, platform="gpu", in_jax=True)["async"] is True
+    theirs = {"JAX_CPU_ENABLE_ASYNC_DISPATCH": "1"}
+    assert configure(theirs, host_callback=True, in_jax=True)["async"] is True
 
 
 @pytest.mark.slow
 def test_the_cache_folder_follows_the_environment():
-    assert configure({"JAXRL_HW_CACHE": "/tmp/own"})["cache"] == "/tmp/own/xla"
-    assert configure({"XDG_CACHE_HOME": "/tmp/xdg"})["cache"] == "/tmp/xdg/jaxrl_hw/xla"
+    assert configure({"JAXRL_HW_CACHE": "/tmp/own"}, in_jax=True)["cache"] == "/tmp/own/xla"
+    assert (
+        configure({"XDG_CACHE_HOME": "/tmp/xdg"}, in_jax=True)["cache"] == "/tmp/xdg/jaxrl_hw/xla"
+    )
     home = {"HOME": "/tmp/home", "XDG_CACHE_HOME": "relative"}
-    assert configure(home)["cache"] == "/tmp/home/.cache/jaxrl_hw/xla"
+    assert configure(home, in_jax=True)["cache"] == "/tmp/home/.cache/jaxrl_hw/xla"

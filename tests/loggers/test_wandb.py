@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -20,6 +19,7 @@ import pytest
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.loggers.wandb_log import WandbLog
 from jaxrl_hw.loggers.wandb_process import why_offline
+from jaxrl_hw.train import main
 
 without_the_package = pytest.mark.skipif(
     importlib.util.find_spec("wandb") is not None, reason="wandb is installed here"
@@ -166,30 +166,34 @@ def test_a_login_in_netrc_counts(tmp_path: Path) -> None:
     assert "login" not in why_offline(environ)
 
 
-def train(*argv: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "jaxrl_hw.train", "--robot", "cartpole", *map(str, argv)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+def train(*argv: str | Path) -> int:
+    return main(["--robot", "cartpole", *map(str, argv)])
 
 
 @pytest.mark.slow
 def test_chained_sessions_of_the_command_are_one_curve(
-    fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fake: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     small = ["--num-envs", "16", "--ppo.unroll", "4", "--net.policy", "16", "--no-tensorboard"]
     for goal in ("2", "3"):
         where = ["--run-dir", tmp_path / "run", "--wandb", "auto", "--iterations", goal]
-        done = train(*small, *where)
-        assert done.returncode == 0, done.stderr
-        assert "wandb sync" in done.stdout.splitlines()[-1]
+        assert train(*small, *where) == 0
+        assert "wandb sync" in capsys.readouterr().out.splitlines()[-1]
     begins = [line for line in told(fake) if "id" in line]
     assert [line["id"] for line in begins] == [RunDir(tmp_path / "run").read_id()] * 2
     assert [line["step"] for line in told(fake) if "step" in line] == [1, 2, 3]
 
 
 @without_the_package
-def test_offline_without_the_package_is_bad_input(tmp_path: Path) -> None:
-    done = train("--run-dir", tmp_path, "--wandb", "offline")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "pip install" in done.stderr
+def test_offline_without_the_package_is_bad_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train("--run-dir", tmp_path, "--wandb", "offline") == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "pip install" in error
     assert not any(tmp_path.iterdir())

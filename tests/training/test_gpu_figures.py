@@ -64,13 +64,17 @@ def test_the_compilers_figures_are_kept_for_plans_of_that_card(
     assert "compiler" in capsys.readouterr().out
 
 
+@pytest.fixture(scope="module")
+def traced():
+    """The train step of g1 before it is lowered for any device; MJX takes seconds to trace."""
+    env, algorithm = environments(on_a_gpu("g1"))
+    return jax.jit(make_train_step(env, algorithm)).trace(state_form(env, algorithm))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("platform", ["cuda", "tpu"])
-def test_the_train_step_of_g1_lowers_for_an_accelerator(platform) -> None:
-    env, algorithm = environments(on_a_gpu("g1"))
-    step = jax.jit(make_train_step(env, algorithm))
-    form = state_form(env, algorithm)
-    text = step.trace(form).lower(lowering_platforms=(platform,)).as_text()
+def test_the_train_step_of_g1_lowers_for_an_accelerator(traced, platform) -> None:
+    text = traced.lower(lowering_platforms=(platform,)).as_text()
     assert "f64" not in text
     assert "callback" not in text
     products = re.findall(r"stablehlo.dot_general.*", text)
