@@ -57,11 +57,10 @@ def view_run(
     table, texts = make_schedule(commands, run.config.joystick, seconds, driver.control_dt)
     model = robot.load(driver.timestep)
     data = mujoco.MjData(model)
-    state, shown = driver.reset(seed, table[0], Conditions(push_speed=push)), 0
-    policy = to_policy(run.policy)
+    state = driver.reset(seed, table[0], Conditions(push_speed=push))
+    policy, shown = to_policy(run.policy), 0
     memory, directions = policy.start(1), np.random.default_rng(seed)
-    walks = driver.task == "joystick"
-    hands = _Hands(run.config.joystick, read_pad) if walks else None
+    hands = _Hands(run.config.joystick, read_pad) if driver.task == "joystick" else None
     press = hands.press if hands else lambda key: None
     with (launch or _launch)(model, data, press) as window:
         if robot.base:
@@ -69,10 +68,10 @@ def view_run(
         due = time.monotonic()
         while window.is_running():
             now = shown % len(table)
-            command, text = table[now], texts[now] if walks else robot.name
+            command, text = table[now], texts[now] if hands else robot.name
             if hands and (asked := hands.ask(table[now][0])):
-                if list(asked.command) != table[now][0].tolist():  # no mere push
-                    text = _in_words(asked.command)
+                is_push = list(asked.command) == table[now][0].tolist()
+                text = text if is_push else _in_words(asked.command)
                 command = np.array([asked.command], np.float32)
                 state = kicked(state, _kick(directions, asked.pushes, push or PUSH_SPEED))
             action, memory = policy.step(state.envs.obs.policy, memory)
