@@ -33,6 +33,10 @@ ELSEWHERE = {
     "benchmarks/gpu_acceptance.py": "an NVIDIA GPU",
     "deploy/deploy_mujoco/deploy_mujoco.py": "unitree_rl_gym",
     "deploy_mujoco.py g1.yaml": "a screen",
+    "from jaxrl_hw.cli.notebook import": "a notebook",
+    'train("--robot"': "a notebook",
+    'run("play"': "a notebook",
+    'film("walk.html")': "a notebook",
 }
 """What is not run here, and what it needs."""
 COMMAND = re.compile(r"python -m jaxrl_hw\.(\w+)|jaxrl-hw (\w+)")
