@@ -96,7 +96,7 @@ def film(path: str | Path, width: int = 720) -> Any:
     if path.suffix == ".mp4":
         return Video(str(path), embed=True, width=width, html_attributes="controls loop muted")
     page = escape(path.read_text(encoding="utf-8"), quote=True)
-    size = f'width="{width}" height="{round(width * 9 / 16) + 130}"'
+    size = f'width="{width}" height="{round(width * 9 / 16) + 100}"'
     return HTML(f'<div><iframe srcdoc="{page}" {size} style="border: 0"></iframe></div>')
 
 

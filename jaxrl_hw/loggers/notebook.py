@@ -159,6 +159,7 @@ def curves(rows: Sequence[Mapping[str, Any]]) -> bytes:
     """A PNG of the first two curves of `_CURVES` that the rows have, over env steps."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter
 
     rows = rows[:: max(1, len(rows) // _POINTS)]
     names = [name for name in _CURVES if any(row.get(name) is not None for row in rows)][:2]
@@ -172,6 +173,7 @@ def curves(rows: Sequence[Mapping[str, Any]]) -> bytes:
         axis.plot(steps, values, linewidth=1.4, color=("#1f77b4", "#d9662b")[place])
         axis.set_title(_CURVES[name], fontsize=9, loc="left")
         axis.set_xlabel(label, fontsize=8)
+        axis.xaxis.set_major_formatter(EngFormatter(sep=""))
         axis.tick_params(labelsize=8)
         axis.grid(alpha=0.3)
     stream = io.BytesIO()
