@@ -152,19 +152,19 @@ class Star(Group):
 
     def _lose(self, text: str, bad_input: bool) -> None:
         """A process is gone: all others end too."""
-        with self._guard:
+        timer = threading.Timer(_GRACE_S, self._exit)
+        timer.daemon = True
+        with self._guard:  # until the others know why: the main thread must not say goodbye before
             if self._lost is not None or self._closing:
                 return
             self._lost = text, bad_input
-        _unclean.set()
-        if not self.is_first:  # nothing is left to be saved here
-            self._exit()
-        for link in self._links:
-            link.fail(text, bad_input)
-            link.heard.put(None)
-        timer = threading.Timer(_GRACE_S, self._exit)
-        timer.daemon = True
-        timer.start()
+            _unclean.set()
+            if not self.is_first:  # nothing is left to be saved here
+                self._exit()
+            timer.start()
+            for link in self._links:
+                link.fail(text, bad_input)
+                link.heard.put(None)
 
     def _exit(self) -> None:
         text, bad_input = self._lost or ("", False)
