@@ -100,6 +100,10 @@ def as_value(engine: dict[str, Any]) -> tuple[Any, ...] | None:
     return tuple(value)
 
 
+KEPT_PROGRAMS = 32
+"""Most programs that `compile_once` keeps: each holds memory."""
+
+
 def compile_once() -> None:
     """A program that calls the C engine is compiled once in a process, not in each session.
 
@@ -107,23 +111,25 @@ def compile_once() -> None:
     is the same where its text is, and where it calls the same code on an equal model. Each time
     it begins with new pools of simulations, as if it had been compiled for them.
     """
-    compile_or_load = compiler.compile_or_get_cached
+    compile_or_load = getattr(compiler, "compile_or_get_cached", None)
+    if compile_or_load is None:  # it is private: another JAX compiles each time
+        return
     kept: dict[tuple[Any, ...], tuple[Any, Any]] = {}
 
-    def compile_or_find(
-        backend: Any, program: Any, devices: Any, options: Any, callbacks: Any, *more: Any
-    ) -> Any:
+    def compile_or_find(*args: Any) -> Any:
+        _, program, _, options, callbacks = args[:5]
         engine = engine_of(callbacks[0]) if len(callbacks) == 1 else None
         value = as_value(engine) if engine else None
         if engine is None or value is None:
-            return compile_or_load(backend, program, devices, options, callbacks, *more)
+            return compile_or_load(*args)
         text = program.operation.get_asm(enable_debug_info=False)
         key = (hashlib.sha256(text.encode()).digest(), options.SerializeAsString(), value)
         if key in kept:
             kept[key][1].clear()
         else:
-            compiled = compile_or_load(backend, program, devices, options, callbacks, *more)
-            kept[key] = (compiled, engine["pools"])
+            if len(kept) >= KEPT_PROGRAMS:  # the oldest goes: tests that share one are near
+                del kept[next(iter(kept))]
+            kept[key] = (compile_or_load(*args), engine["pools"])
         return kept[key][0]
 
     compiler.compile_or_get_cached = compile_or_find
