@@ -8,7 +8,7 @@ from pathlib import Path
 
 _PACKAGES = (
     *("jaxrl_hw", "jax", "jaxlib", "mujoco", "mujoco-mjx", "warp-lang"),
-    *("optax", "orbax-checkpoint", "numpy"),
+    *("optax", "orbax-checkpoint", "numpy", "brax", "playground"),
 )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from jaxrl_hw.config.factory import shown_model
 from jaxrl_hw.config.resolve import robot_spec
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.evaluation.drive import make_driver
@@ -43,7 +44,7 @@ def view_run(
     robot = robot_spec(run.config)
     driver = make_driver(run.config, num_envs=1)
     table, texts = make_schedule(commands, run.config.joystick, seconds, driver.control_dt)
-    model = robot.load(driver.timestep)
+    model = shown_model(run.config, driver.timestep)
     data = mujoco.MjData(model)
     state, shown = driver.reset(seed, table[0], CALM), 0
     policy = to_policy(run.policy)

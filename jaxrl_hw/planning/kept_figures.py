@@ -94,6 +94,8 @@ def find(
     profile = profiles.of(hardware.platform, hardware.name, hardware.memory_total)
     if profile.platform != "gpu" or config.physics != "mjx" or is_sharded(config):
         return None
+    if robot_spec(config).mjcf is None or config.seeds > 1:
+        return None
     of_card = [one for one in load(file) if one.card == profile.name]
     program = identity(config) if of_card else {}
     for kept in of_card:
