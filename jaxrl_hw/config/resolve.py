@@ -113,10 +113,10 @@ def run_folder(config: Config) -> Path:
     if config.run_dir:
         return Path(config.run_dir).expanduser()
     algo = algorithm_entry(config.algo).name
-    names = (get_robot(config.robot).name, task_name(config), algo, str(config.seed))
+    trained = f"{get_robot(config.robot).name}-{task_name(config)}"
     if config.env:
-        names = (config.env.replace(":", "-"), algo, str(config.seed))
-    return Path("runs") / "-".join(names)
+        trained = config.env.replace(":", "-")
+    return Path("runs") / f"{trained}-{algo}-{config.seed}"
 
 
 def seed_folders(config: Config, seeds: Sequence[int]) -> list[Path]:

@@ -83,11 +83,11 @@ def fit_seeds(
             shown = console if index == 0 else Console(nowhere)
             build = partial(together.build, index)
             with together.turn(index):
+                for thread in threads if index == 0 else ():  # the first seed goes first
+                    thread.start()
                 runs[index] = fit(own, after, shown, build=build, stop=_Stop(together))
 
         threads = [threading.Thread(target=train, args=(i,)) for i in range(1, len(numbers))]
-        for thread in threads:
-            thread.start()
         train(0)  # in this thread, in which signals arrive
         for thread in threads:
             thread.join()
@@ -160,7 +160,11 @@ class _Together:
         self._condition.notify_all()
         # all plan and restore before the first one takes memory
         self._condition.wait_for(
-            lambda: self._built is not None or self.failure or self._ready >= self._active
+            lambda: (
+                self._built is not None
+                or self.failure
+                or (self._ready >= self._active and index == min(self._active))
+            )
         )
         if self.failure is not None:
             raise RunError(_FAILED)

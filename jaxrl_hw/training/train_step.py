@@ -222,7 +222,7 @@ def _compose(
     count = env.num_envs * algorithm.unroll
 
     def counted(key: Array, env_steps: Array) -> tuple[Array, Array, Array, Array]:
-        return *jax.random.split(key, 3), add_steps(env_steps, count)  # type: ignore[return-value]
+        return *jax.random.split(key, 3), add_steps(env_steps, count)
 
     each = counted if arrangement is None else arrangement.each(counted)
 

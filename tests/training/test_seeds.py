@@ -10,15 +10,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import chex
 import jax
 import numpy as np
 import pytest
+from mujoco import batch
 
-from jaxrl_hw import Config, NetConfig, fit, fit_seeds, load_run, preset_config, train
+from jaxrl_hw import (
+    Config,
+    NetConfig,
+    fit,
+    fit_seeds,
+    init_train_state,
+    load_run,
+    make_train_step,
+    preset_config,
+    train,
+)
 from jaxrl_hw.envs.vector import make_key
 from jaxrl_hw.errors import RunError, UserError
 from jaxrl_hw.loggers.console import Console
-from jaxrl_hw.training.stacked import Stacked
+from jaxrl_hw.training.run import environments
+from jaxrl_hw.training.stacked import Stacked, stack, unstack
 
 SEEDS = (3, 5)
 CLOCK = {"wall_s", "iterations_per_min", "env_steps_per_s", "memory_bytes"}
@@ -69,6 +82,35 @@ def test_each_seed_learns_what_it_learns_alone(two, tmp_path):
         of_both = [jax.tree.leaves(run.state.params) for run in (alone, together)]
         for mine, other in zip(*of_both, strict=True):
             np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-6)
+
+
+def test_on_mjx_each_seed_is_what_it_is_alone(tmp_path):
+    """Three iterations of the train step, by itself and vmapped."""
+    env, algorithm = environments(tiny(tmp_path, physics="mjx"))
+    states = [init_train_state(env, algorithm, seed) for seed in SEEDS]
+    together = stack(states)
+    step = make_train_step(env, algorithm)
+    step_both = make_train_step(env, algorithm, Stacked(2))
+    for _ in range(3):
+        states, metrics = zip(*[step(state) for state in states], strict=True)
+        together, of_both = step_both(together)
+    for i, found in enumerate(unstack((together._replace(key=()), of_both), 2)):
+        alone = states[i]._replace(key=()), metrics[i]
+        chex.assert_trees_all_close(found, jax.tree.map(np.asarray, alone), rtol=1e-4, atol=1e-6)
+
+
+def test_the_native_engine_steps_all_seeds_in_one_call(tmp_path, monkeypatch):
+    sizes, real = [], batch.Batch
+
+    def recorded(model: Any, number: int, threads: int) -> Any:
+        sizes.append(number)
+        return real(model, number, threads)
+
+    monkeypatch.setattr(batch, "Batch", recorded)
+    env, algorithm = environments(tiny(tmp_path))
+    together = stack([init_train_state(env, algorithm, seed) for seed in SEEDS])
+    jax.block_until_ready(make_train_step(env, algorithm, Stacked(2))(together))
+    assert sizes == [16]
 
 
 def test_the_same_call_continues_every_seed_to_the_bit(two, tmp_path):
