@@ -116,11 +116,12 @@ def _base(argv: list[str], from_file: dict[str, Any]) -> Config:
     )
     preset = named("preset", Config.preset)
     fresh = preset_config(start.robot, preset, start.task, start.algo, start.env)
-    path = run_folder(start)
+    path, mirror = run_folder(start), named("mirror", "")
     seeds = named("seeds", "1")
     if seeds.isdecimal() and int(seeds) > 1:  # the first one's run stands for all
         path = seed_folders(start, (start.seed, start.seed + int(seeds) - 1))[0]
-    folder = locate_run(RunDir(path), mirror_of(named("mirror", ""), path))
+        mirror = mirror and str(Path(mirror) / path.parent.name)
+    folder = locate_run(RunDir(path), mirror_of(mirror, path))
     new = named("resume", "auto") == "never" or not folder.newest_checkpoint()
     saved = None if new else read_settings(folder)
     if saved is None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import jax.numpy as jnp
 import mujoco
+from jax import Array
 
 from jaxrl_hw.envs.physics.api import Physics
 from jaxrl_hw.envs.tasks.api import Task
@@ -34,12 +36,13 @@ def load(name: str, settings: BraxConfig) -> Loaded:
             raise unknown_environment("brax", name, known)
         env = envs.get_environment(name, backend=settings.backend)
         system = getattr(env, "sys", None)  # Brax's own test environment, "fast", has none
-    model = mujoco.MjSpec().compile() if system is None else system.mj_model
-    return Loaded(
-        name,
-        env,
-        float(env._dt if system is None else env.dt),
-        settings.episode_steps,
-        model,
-        lambda state: (state.pipeline_state.q, state.pipeline_state.qd),
-    )
+    steps = settings.episode_steps
+    if system is None:
+        nothing = jnp.zeros(0)
+        model = mujoco.MjSpec().compile()
+        return Loaded(name, env, float(env._dt), steps, model, lambda state: (nothing, nothing))
+    return Loaded(name, env, float(env.dt), steps, system.mj_model, _pose)
+
+
+def _pose(state: Any) -> tuple[Array, Array]:
+    return state.pipeline_state.q, state.pipeline_state.qd
