@@ -170,6 +170,7 @@ class _Together:
             raise RunError(_FAILED)
         if self._built is None:
             self._built = build_step(plan, env, algorithm, **rest)
+            self._condition.notify_all()
         built, config = self._built, plan.config
         if _program(config) != _program(built.plan.config):
             self._leave(index)
