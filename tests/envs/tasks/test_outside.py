@@ -160,9 +160,11 @@ def test_a_bad_environment_is_one_line(words, named, capsys):
 @pytest.mark.parametrize(
     ("name", "package"), [("brax:ant", "brax"), ("playground:HopperHop", "mujoco_playground")]
 )
-def test_without_its_package_a_line_says_how_to_install_it(name, package, capsys):
-    if importlib.util.find_spec(package) is not None:
-        pytest.skip(f"{package} is installed")
+def test_without_its_package_a_line_says_how_to_install_it(name, package, capsys, monkeypatch):
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda wanted: None if wanted == package else real(wanted)
+    )
     assert train.main(["--env", name]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert f"jaxrl_hw[{name.partition(':')[0]}]" in line
