@@ -33,6 +33,7 @@ _HOMES = {
     "make_train_step": "training.train_step",
     "init_train_state": "training.train_step",
     "fit": "training.trainer",
+    "fit_seeds": "training.seeds",
     "Run": "training.run",
     "load_run": "training.run",
     "PortablePolicy": "policies.portable",

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from jaxrl_hw.cli.command import DONE, STOPPED, run_command
 from jaxrl_hw.cli.flags import parse
-from jaxrl_hw.cli.process_flags import taken_processes
+from jaxrl_hw.cli.process_flags import alone, taken_processes
 from jaxrl_hw.cli.smoke import SMOKE, smoke
+from jaxrl_hw.training.seeds import fit_seeds
 from jaxrl_hw.training.star import leave
 from jaxrl_hw.training.stopping import FINISHED
 from jaxrl_hw.training.trainer import fit
@@ -23,8 +24,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if SMOKE in words and "--help" not in words:
             return smoke(words)
         processes, flags = taken_processes(words)
-        run = fit(parse(flags), processes=processes)
-        return DONE if run.ended in FINISHED else STOPPED
+        config = parse(flags)
+        if config.seeds > 1:
+            runs = fit_seeds(alone(config, processes))
+        else:
+            runs = [fit(config, processes=processes)]
+        return DONE if all(run.ended in FINISHED for run in runs) else STOPPED
 
     return leave(run_command(body))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 _PACKAGES = (
     *("jaxrl_hw", "jax", "jaxlib", "mujoco", "mujoco-mjx", "warp-lang"),
-    *("optax", "orbax-checkpoint", "numpy"),
+    *("optax", "orbax-checkpoint", "numpy", "brax", "playground"),
 )
 
 

@@ -26,10 +26,10 @@ from jaxrl_hw.config.fields import (
     with_values,
 )
 from jaxrl_hw.config.presets import AUTO, preset_config, suiting
-from jaxrl_hw.config.resolve import run_folder
+from jaxrl_hw.config.resolve import run_folder, seed_folders
 from jaxrl_hw.config.saved import config_from, read_settings
 from jaxrl_hw.config.schema import Config
-from jaxrl_hw.envs.robots import load_robot
+from jaxrl_hw.envs.robots import environment_entry, load_robot
 from jaxrl_hw.errors import UserError, unknown_flag
 from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.planning.disk_space import mirror_of
@@ -71,6 +71,8 @@ def parse(
     robot = taken(rest, "robot")[0]
     if robot is not None:
         load_robot(robot)
+    if env := taken(rest, "env")[0]:
+        environment_entry(env)
     algo = taken(rest, "algo")[0]
     if algo is not None:
         load_algorithm(algo)
@@ -117,7 +119,11 @@ def _base(argv: list[str], from_file: dict[str, Any], hardware: Hardware | None)
         return str(from_file.get(name.replace("-", "_"), default)) if value is None else value
 
     seed = named("seed", "0")
+    env = named("env", "")
+    if env and taken(argv, "robot")[0] is not None:
+        raise UserError(f"--env {env} takes the place of --robot: give one of them")
     start = Config(
+        env=env,
         robot=named("robot", Config.robot),
         task=named("task", Config.task),
         algo=named("algo", Config.algo),
@@ -127,9 +133,13 @@ def _base(argv: list[str], from_file: dict[str, Any], hardware: Hardware | None)
     preset = named("preset", Config.preset)
     if preset == AUTO and hardware is not None:
         preset = suiting(hardware)
-    fresh = preset_config(start.robot, preset, start.task, start.algo)
-    path = run_folder(start)
-    folder = locate_run(RunDir(path), mirror_of(named("mirror", ""), path))
+    fresh = preset_config(start.robot, preset, start.task, start.algo, start.env)
+    path, mirror = run_folder(start), named("mirror", "")
+    seeds = named("seeds", "1")
+    if seeds.isdecimal() and int(seeds) > 1:  # the first one's run stands for all
+        path = seed_folders(start, (start.seed, start.seed + int(seeds) - 1))[0]
+        mirror = mirror and str(Path(mirror) / path.parent.name)
+    folder = locate_run(RunDir(path), mirror_of(mirror, path))
     new = named("resume", "auto") == "never" or not folder.newest_checkpoint()
     saved = None if new else read_settings(folder)
     if saved is None:
@@ -146,7 +156,7 @@ def _base(argv: list[str], from_file: dict[str, Any], hardware: Hardware | None)
     # the run may have moved to another machine: planning chooses the engine, and keeps the size as
     # long as it fits
     again = replace(config, time_limit="", resume="auto", override_config=False)
-    again = replace(again, quiet=False, log_format="rich")  # of a session, not of the run
+    again = replace(again, quiet=False, log_format="rich", seeds=1)  # of a session, not of the run
     return replace(again, physics="auto", num_envs="auto", run_dir=start.run_dir)
 
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from jaxrl_hw.cli.arguments import OneLineParser, whole_number
+from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import parse_duration
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware.processes import TIMEOUT_S, Processes, processes_of
@@ -51,3 +52,13 @@ def taken_processes(
         timeout_s,
     )
     return processes if processes.number > 1 else None, rest
+
+
+def alone(config: Config, processes: Processes | None) -> Config:
+    """The config of several seeds. Raises UserError where several processes were to train them."""
+    if processes is not None:
+        raise UserError(
+            f"--coordinator does not go with --seeds {config.seeds}: all seeds train in one "
+            "process; leave one out"
+        )
+    return config

@@ -19,7 +19,9 @@ from jaxrl_hw.config.fields import Setting, flag, value_at
 NO_STAGES = "none"
 """The word of `--curriculum` that empties it."""
 GROUPS = {
-    "what to train": ("robot", "task", "algo", "preset", "init_from", "curriculum", "seed"),
+    "what to train": (
+        *("robot", "env", "task", "algo", "preset", "init_from", "curriculum", "seed", "seeds"),
+    ),
     "goal": ("timesteps", "iterations", "time_limit", "early_stop", "eval_every"),
     "run and checkpoints": (
         *("run_dir", "resume", "override_config", "save_every", "keep", "keep_every"),

@@ -44,6 +44,8 @@ def smoke(argv: Sequence[str], run: Callable[[Sequence[str]], int] = run_command
       run: runs the words of a command and returns its exit code.
     """
     flags, began = [word for word in argv if word != SMOKE], time.monotonic()
+    if taken(flags, "seeds")[0] is not None:
+        raise UserError(f"{SMOKE} tries one run: leave --seeds out")
     with tempfile.TemporaryDirectory(prefix="jaxrl_hw-smoke-") as place:
         for name, words, check in _steps(flags, Path(place)):
             print(f"smoke: {name}", flush=True)

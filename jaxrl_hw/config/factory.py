@@ -36,6 +36,9 @@ def load_task(
         that the task cannot use.
     """
     robot, settings = robot_spec(config), task_settings(config)
+    if robot.mjcf is None:
+        task, physics = tasks.make_world(task_name(config), settings, robot)
+        return task, physics.model
     timestep = config.timestep or robot.timestep
     substeps = round(robot.control_dt / timestep)
     if substeps < 1 or abs(substeps * timestep - robot.control_dt) > 1e-9:
@@ -64,13 +67,24 @@ def make_task(config: Config, whole: bool = False, other: bool = False) -> tuple
     Raises:
       UserError: as for `load_task`; also for an unknown engine.
     """
+    if (robot := robot_spec(config)).mjcf is None:
+        return tasks.make_world(task_name(config), task_settings(config), robot)
     engine = "native" if config.physics == "auto" else config.physics
     if engine != "mjx":  # both call back into Python on a CPU
         xla.inline_dispatch()  # before the task's first array opens JAX's devices
     task, model = load_task(config, whole, other)
-    substeps = round(robot_spec(config).control_dt / model.opt.timestep)
+    substeps = round(robot.control_dt / model.opt.timestep)
     threads = config.threads or usable_cores()
     return task, make_physics(engine, model, substeps, task.fields, threads, task.late)
+
+
+def shown_model(config: Config, timestep: float | None = None) -> mujoco.MjModel:
+    """The model of the config's robot with all that is only looked at.
+
+    timestep: physics step, s; None keeps the robot's own.
+    """
+    robot = robot_spec(config)
+    return load_task(config)[1] if robot.mjcf is None else robot.load(timestep)
 
 
 def make_env(config: Config) -> Env:

@@ -9,7 +9,7 @@ from jaxrl_hw.algos.registry import algorithm_entry
 from jaxrl_hw.config import validation
 from jaxrl_hw.config.fields import settings_of
 from jaxrl_hw.config.schema import Config
-from jaxrl_hw.envs.robots import robot_entry
+from jaxrl_hw.envs.robots import is_environment, robot_entry
 from jaxrl_hw.envs.tasks import task_entry
 from jaxrl_hw.errors import UserError, unknown
 from jaxrl_hw.hardware import profiles
@@ -52,21 +52,27 @@ def _with_groups(groups: tuple[tuple[str, type], ...]) -> type[Config]:
 
 
 def preset_config(
-    robot: str = "g1", preset: str = "optimized", task: str = "auto", algo: str = "ppo"
+    robot: str = "g1",
+    preset: str = "optimized",
+    task: str = "auto",
+    algo: str = "ppo",
+    env: str = "",
 ) -> Config:
-    """The configuration of a preset for a robot.
+    """The configuration of a preset for a robot, or for another library's environment.
 
     preset: auto is the one that suits the device that is here.
 
     Raises:
-      UserError: unknown robot, task or preset.
+      UserError: unknown robot, environment, task or preset, or its library is not installed.
     """
     if preset == AUTO:
         preset = suiting(detect())
     if preset not in PRESETS:
         raise unknown("preset", preset, (*PRESETS, AUTO))
+    robot = env or robot
+    env = robot if is_environment(robot) else ""
     entry = robot_entry(robot)
-    config = config_class(robot, task, algo)(robot=robot, task=task, algo=algo)
+    config = config_class(robot, task, algo)(env=env, robot=robot, task=task, algo=algo)
     for layer in ("all", preset, algorithm_entry(algo).name):
         source = f"{layer} preset of robot {robot}"
         config = validation.from_dict(entry.presets.get(layer, {}), config, source)

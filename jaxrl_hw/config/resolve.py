@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -107,9 +108,21 @@ def _is_given(entry: AlgorithmEntry, settings: Any, name: str) -> bool:
 
 
 def run_folder(config: Config) -> Path:
-    """The run's folder: `config.run_dir`, or runs/<robot>-<task>-<algo>-<seed>."""
+    """The run's folder: `config.run_dir`, or runs/<robot>-<task>-<algo>-<seed>,
+    or runs/<library>-<environment>-<algo>-<seed>."""
     if config.run_dir:
         return Path(config.run_dir).expanduser()
     algo = algorithm_entry(config.algo).name
-    names = (get_robot(config.robot).name, task_name(config), algo, str(config.seed))
-    return Path("runs") / "-".join(names)
+    trained = f"{get_robot(config.robot).name}-{task_name(config)}"
+    if config.env:
+        trained = config.env.replace(":", "-")
+    return Path("runs") / f"{trained}-{algo}-{config.seed}"
+
+
+def seed_folders(config: Config, seeds: Sequence[int]) -> list[Path]:
+    """The folders of the runs that several seeds are, all in one folder: that is `config.run_dir`,
+    or the first one's by default with the last seed at its end."""
+    folder = run_folder(replace(config, seed=seeds[0]))
+    if not config.run_dir:
+        folder = folder.with_name(f"{folder.name}-{seeds[-1]}")
+    return [folder / f"seed-{seed}" for seed in seeds]

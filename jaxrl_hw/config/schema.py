@@ -29,9 +29,13 @@ class Config:
     `jaxrl_hw.config.presets`.
     """
 
+    env: str = setting("")
+    """An environment of another library in place of a robot: brax:NAME, such as brax:ant, or
+    playground:NAME, such as playground:CartpoleBalance."""
     robot: str = setting("g1")
     """Which robot: one that comes with the package (g1, g1_12dof, h1, t1, go1, go2, cartpole), a
-    module of your own (my_package.my_robot), or a name of the entry point group jaxrl_hw.robots."""
+    module of your own (my_package.my_robot), or a name of the entry point group jaxrl_hw.robots.
+    With env it is the environment's name."""
     task: str = setting("auto")
     """Which task: joystick or cartpole; auto is the robot's own."""
     algo: str = setting("ppo")
@@ -88,6 +92,9 @@ class Config:
     """Folder, on a drive for example, that receives a copy of the run's folder; empty: none."""
     seed: int = setting(0, at_least=0, at_most=2**31 - 1)
     """Seed of every random number of the run."""
+    seeds: int = setting(1, at_least=1, at_most=1024, resume=True)
+    """Learners trained in one program, with the seeds from `seed` on. Each is a run of its own in
+    RUN_DIR/seed-N, and num_envs is of each."""
     mem_fraction: float | str = setting("auto", resume=True)
     """Share of the accelerator's memory to use: auto (from what is free) or 0.05 to 0.95."""
     memory_limit: str = setting("", resume=True)
@@ -129,3 +136,7 @@ class Config:
     curriculum: tuple[Stage, ...] = setting(())
     """Stages, each an env step and the settings that change there, in rising order: "4.9M:
     joystick.zero-command=0.25 joystick.reward.fall=-5" is one stage; none for no curriculum."""
+
+    def __post_init__(self) -> None:
+        if self.env:  # all that asks for the robot finds the environment
+            object.__setattr__(self, "robot", self.env)

@@ -103,6 +103,7 @@ def check(config: Config) -> Config:
             group.check()
     if not config.timesteps and not config.iterations:
         raise UserError("a run needs a goal: give --timesteps, such as 11M, or --iterations")
+    _check_seeds(config)
     if config.time_limit:
         parse_duration(config.time_limit)
     parse_early_stop(config.early_stop)
@@ -131,6 +132,24 @@ def refuse_idle(config: Config, given: Iterable[str]) -> None:
             )
 
 
+def _check_seeds(config: Config) -> None:
+    """Raises UserError for what does not go with several seeds."""
+    if config.seeds == 1:
+        return
+    for flag_and_value, why in (
+        (config.devices != "" and f"--devices {config.devices}", "all seeds train on one device"),
+        (config.wandb != "off" and f"--wandb {config.wandb}", "it takes one run at a time"),
+        (
+            config.resume not in ("auto", "never", "required") and f"--resume {config.resume}",
+            "each seed continues its own run",
+        ),
+    ):
+        if flag_and_value:
+            raise UserError(
+                f"{flag_and_value} does not go with --seeds {config.seeds}: {why}; leave one out"
+            )
+
+
 def _check_algorithm(config: Config) -> None:
     entry, motors = algorithm_entry(config.algo), len(get_robot(config.robot).action_scale)
     actions = discrete_count(config)
@@ -151,7 +170,7 @@ def _check_task(config: Config) -> None:
     name = robot.task if config.task == "auto" else config.task
     if name not in task_names():
         raise unknown("task", name, ("auto", *task_names()))
-    if not task_entry(name).suits(robot):
+    if not task_entry(name).suits(robot) or (robot.mjcf is None and name != robot.task):
         raise UserError(f"the {name} task is not for robot {robot.name}: use --task {robot.task}")
     for _, settings in stage_settings(config):
         task_entry(name).check(settings, robot_spec(config))

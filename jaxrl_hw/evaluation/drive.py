@@ -9,6 +9,7 @@ policy that lives off the training simulation's errors is found out.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -120,13 +121,17 @@ def drive(
     return Trajectory(driver.task, driver.control_dt, driver.timestep, stacked)
 
 
-@lru_cache(maxsize=4)  # what costs seconds is the compilation, which belongs to the functions
 def make_driver(config: Config, num_envs: int, other: bool = False) -> Driver:
     """num_envs robots of a run's kind, or of its other model, ready to be driven; see `Driver`.
 
     Raises:
       UserError: the config cannot be used.
     """
+    return _make_driver(replace(config, seed=0, run_dir="", mirror=""), num_envs, other)
+
+
+@lru_cache(maxsize=4)  # what costs seconds is the compilation, which belongs to the functions
+def _make_driver(config: Config, num_envs: int, other: bool) -> Driver:
     _allow_host_callbacks()
     config = driving_config(config, num_envs)
     task, physics = make_task(config, whole=True, other=other)

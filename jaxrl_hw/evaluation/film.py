@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxrl_hw.config.factory import shown_model
 from jaxrl_hw.config.resolve import robot_spec
 from jaxrl_hw.envs.robots import RobotSpec
 from jaxrl_hw.evaluation.drive import drive
@@ -96,7 +97,7 @@ def film_take(
     """
     robot, trajectory, steps = robot_spec(run.config), take.trajectory, take.frames
     caption, fps = _captions(run, robot, take.texts, trajectory), 1.0 / take.frame_s
-    with Renderer(robot.load(trajectory.timestep), size, backend) as renderer:
+    with Renderer(shown_model(run.config, trajectory.timestep), size, backend) as renderer:
         frames = (draw(renderer.frame(trajectory.qpos[i, 0]), caption(i)) for i in steps)
         write_film(path, frames, size, fps, lambda count: on_frame(count, len(steps)))
     return Filmed(len(steps), int(trajectory.falls[0]))

@@ -39,7 +39,7 @@ class Renderer:
     model: with the geoms that are to be seen.
     size: width and height, pixels.
     backend: from `opengl.choose_backend`.
-    camera: name of a camera of the model.
+    camera: name of a camera of the model; where it has none of that name, all of it is seen.
     """
 
     def __init__(
@@ -58,8 +58,12 @@ class Renderer:
         self._scene = mujoco.MjvScene(model, maxgeom=model.ngeom + 1000)
         self._options = mujoco.MjvOption()
         self._camera = mujoco.MjvCamera()
-        self._camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
-        self._camera.fixedcamid = model.camera(camera).id
+        fixed = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_CAMERA, camera)
+        if fixed < 0:  # another library's model: all of it
+            mujoco.mjv_defaultFreeCamera(model, self._camera)
+        else:
+            self._camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
+            self._camera.fixedcamid = fixed
 
     def __enter__(self) -> Renderer:
         return self

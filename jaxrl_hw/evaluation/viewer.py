@@ -11,6 +11,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from jaxrl_hw.config.factory import shown_model
 from jaxrl_hw.config.resolve import robot_spec
 from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
 from jaxrl_hw.errors import RunError
@@ -55,7 +56,7 @@ def view_run(
     robot = robot_spec(run.config)
     driver = make_driver(run.config, num_envs=1)
     table, texts = make_schedule(commands, run.config.joystick, seconds, driver.control_dt)
-    model = robot.load(driver.timestep)
+    model = shown_model(run.config, driver.timestep)
     data = mujoco.MjData(model)
     state = driver.reset(seed, table[0], Conditions(push_speed=push))
     policy, shown = to_policy(run.policy), 0

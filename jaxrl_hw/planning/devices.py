@@ -15,6 +15,8 @@ SHARDS = 8
 random numbers and permutes its own samples, so results do not depend on the number of devices."""
 _LEARNER = ("networks", "optimizer", "normalizer", "replay")
 """Items of memory that every device has a copy of."""
+_SHARED = ("program", "physics")
+"""Items whose fixed part all seeds share."""
 
 
 def is_sharded(config: Config) -> bool:
@@ -86,7 +88,15 @@ def on_each(
     parts: Mapping[str, MemoryNeed], config: Config, hardware: Hardware
 ) -> dict[str, MemoryNeed]:
     """The memory of a run on one device as that of each of its devices. The devices of a CPU share
-    its memory: there it is that of all of a process's."""
+    its memory: there it is that of all of a process's. Several seeds take as many times as much."""
+    if config.seeds > 1:
+        return {
+            name: part._replace(
+                fixed=part.fixed * (1 if name in _SHARED else config.seeds),
+                per_env=part.per_env * config.seeds,
+            )
+            for name, part in parts.items()
+        }
     if hardware.platform == "cpu":
         here, shared = devices_here(config, hardware), _divided(parts, hardware.processes)
         return {

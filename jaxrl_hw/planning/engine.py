@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Literal
 
 from jaxrl_hw.checkpointing.provenance import package_versions
+from jaxrl_hw.config.resolve import robot_spec
 from jaxrl_hw.config.schema import Config, Engine
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware.detect import Hardware
@@ -25,6 +26,8 @@ def settled(config: Config, hardware: Hardware) -> tuple[Config, list[str]]:
     Raises:
       UserError: the engine cannot run here, or cannot do what the config asks for.
     """
+    if robot_spec(config).mjcf is None:
+        return _own(config), []
     if config.physics == "auto":
         return _chosen(config, hardware)
     if config.physics == WARP:
@@ -33,6 +36,17 @@ def settled(config: Config, hardware: Hardware) -> tuple[Config, list[str]]:
         name = {"mjx": "MJX", WARP: "MuJoCo Warp"}[config.physics]
         return config, [f"{name} on a CPU is many times slower than --physics native"]
     return config, []
+
+
+def _own(config: Config) -> Config:
+    """The config of an environment that brings its own physics, which runs on the device."""
+    for flag, is_given in (
+        (f"--physics {config.physics}", config.physics not in ("auto", "mjx")),
+        (f"--timestep {config.timestep:g}", bool(config.timestep)),
+    ):
+        if is_given:
+            raise UserError(f"{flag} does not go with {config.robot}, which has its own physics")
+    return replace(config, physics="mjx")
 
 
 def _chosen(config: Config, hardware: Hardware) -> tuple[Config, list[str]]:

@@ -94,6 +94,8 @@ def find(
     profile = profiles.of(hardware.platform, hardware.name, hardware.memory_total)
     if profile.platform != "gpu" or config.physics != "mjx" or is_sharded(config):
         return None
+    if robot_spec(config).mjcf is None or config.seeds > 1:
+        return None
     of_card = [one for one in load(file) if one.card == profile.name]
     program = identity(config) if of_card else {}
     for kept in of_card:
@@ -155,9 +157,10 @@ def identity(config: Config) -> dict[str, Any]:
     robot, needs, settings = robot_spec(config), algorithm_needs(config), task_settings(config)
     switches = vars(settings) if settings is not config else {}
     net = validation.to_dict(config)["net"].items()
+    model = b"" if robot.mjcf is None else robot.mjcf.read_bytes()
     return {
         "robot": robot.name,
-        "model": hashlib.sha256(robot.mjcf.read_bytes()).hexdigest()[:16],
+        "model": hashlib.sha256(model).hexdigest()[:16],
         "task": task_name(config),
         "on": sorted(name for name, value in switches.items() if value is True),
         "state_bytes": list(state_bytes(config)),

@@ -249,7 +249,8 @@ def program_key(
         for name, group in settings.items()
         if isinstance(group, dict)
     }
-    model = robot_spec(config).mjcf.read_bytes()
+    mjcf = robot_spec(config).mjcf
+    model = mjcf.read_bytes() if mjcf is not None else b""
     return {
         **{name: settings[name] for name in _SHAPING},
         **groups,
@@ -259,6 +260,7 @@ def program_key(
         "sources": _source_hash(package),
         "device": hardware.name,
         **({"processes": hardware.processes} if hardware.processes > 1 else {}),
+        **({"seeds": config.seeds} if config.seeds > 1 else {}),
         "versions": {n: v for n, v in package_versions().items() if n in _COMPILED_BY},
     }
 
@@ -268,7 +270,7 @@ _SHAPING = (
     "devices",
 )
 """Settings that change the program, besides the groups of network, algorithm and task."""
-_COMPILED_BY = ("jax", "jaxlib", "mujoco", "mujoco-mjx", "warp-lang")
+_COMPILED_BY = ("jax", "jaxlib", "mujoco", "mujoco-mjx", "warp-lang", "brax", "playground")
 _ABOVE_TRAINING = ("cli", "evaluation")
 """Packages that no train step imports."""
 

@@ -68,6 +68,7 @@ class Plan:
             ("physics", self._physics()),
             ("environments", f"{c.num_envs:,}: {'; '.join(self.sizing.reasons)}"),
             *([("devices", self._devices())] if is_sharded(c) else []),
+            *([("seeds", f"{c.seeds} in one program, each with these")] if c.seeds > 1 else []),
             ("batch", self._batch()),
             ("networks", self._networks()),
             *self._replay(),
@@ -131,6 +132,9 @@ class Plan:
 
     def _physics(self) -> str:
         c, h, robot = self.config, self.hardware, robot_spec(self.config)
+        if robot.mjcf is None:
+            step = f"{1000 * robot.control_dt:g} ms per action"
+            return f"the environment's own, on the {h.platform}, {step}"
         timestep = c.timestep or robot.timestep
         where = f"{'MuJoCo Warp' if c.physics == 'warp' else 'MJX'} on the {h.platform}"
         if c.physics == "native":

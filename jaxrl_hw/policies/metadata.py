@@ -12,6 +12,7 @@ from jaxrl_hw import __version__
 from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.checkpointing.provenance import package_versions
 from jaxrl_hw.config import validation
+from jaxrl_hw.config.factory import shown_model
 from jaxrl_hw.config.resolve import robot_spec, task_name
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.robots import RobotSpec
@@ -42,8 +43,7 @@ def describe(config: Config, iteration: int, env_steps: int) -> dict[str, Any]:
       UserError: unknown robot, or a model that its task cannot use.
     """
     robot, task = robot_spec(config), task_name(config)
-    model = robot.load()
-    joints = [model.joint(int(i)).name for i in np.asarray(model.actuator_trnid)[:, 0]]
+    model = shown_model(config)
     meta = {
         "format": FORMAT,
         "robot": config.robot,
@@ -53,7 +53,7 @@ def describe(config: Config, iteration: int, env_steps: int) -> dict[str, Any]:
         "memory": _memory(config.net),
         "iteration": iteration,
         "env_steps": env_steps,
-        "joint_names": joints,
+        "joint_names": [_moved_by(model, i) for i in range(model.nu)],
         "action_scale": list(robot.action_scale),
         "control_rate": round(1.0 / robot.control_dt, 6),
     }
@@ -62,6 +62,13 @@ def describe(config: Config, iteration: int, env_steps: int) -> dict[str, Any]:
     versions = package_versions() | {"jaxrl_hw": __version__}
     meta |= {"versions": versions, "config": validation.to_dict(portable_config(config))}
     return dict(jsonable(meta))
+
+
+def _moved_by(model: mujoco.MjModel, actuator: int) -> str:
+    """The name of the joint that an actuator moves; its own where it moves no single joint."""
+    if model.actuator_trntype[actuator] == mujoco.mjtTrn.mjTRN_JOINT:
+        return str(model.joint(int(model.actuator_trnid[actuator, 0])).name)
+    return str(model.actuator(actuator).name)
 
 
 def _memory(net: NetConfig) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from jaxrl_hw.planning import memory_model
 from jaxrl_hw.planning.devices import dividing
 from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.training import measure
-from jaxrl_hw.training.layout import layout_of
 from jaxrl_hw.training.run import environments
+from jaxrl_hw.training.stacked import arrangement_of
 from jaxrl_hw.training.train_step import TrainStep, compile_train_step, state_form
 from jaxrl_hw.types import Algorithm
 
@@ -79,7 +79,7 @@ def build_step(
 
 
 def _compiled(plan: Plan, env: Env, algorithm: Algorithm) -> Built:
-    form, layout = state_form(env, algorithm), layout_of(plan.config)
+    form, layout = state_form(env, algorithm), arrangement_of(plan.config)
     form = form if layout is None else layout.place(form)
     compiled = compile_train_step(env, algorithm, form, layout=layout)
     collect, update = (measure.program_memory(c) for c in (compiled.collect, compiled.update))

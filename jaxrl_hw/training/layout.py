@@ -80,6 +80,10 @@ class Layout(NamedTuple):
             jax.jit(update_all, out_shardings=self._sharding(None)),
         )
 
+    def each(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of what there is one of, such as the run's key."""
+        return function
+
     def _sharding(self, axis: int | None) -> NamedSharding:
         return NamedSharding(self.mesh, _spec(axis))
 

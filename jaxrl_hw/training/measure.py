@@ -18,8 +18,8 @@ from jaxrl_hw.hardware.measurement_cache import Measurement, store
 from jaxrl_hw.hardware.memory import LARGE, trim
 from jaxrl_hw.planning import memory_model
 from jaxrl_hw.planning.devices import dividing
-from jaxrl_hw.training.layout import layout_of
 from jaxrl_hw.training.run import environments
+from jaxrl_hw.training.stacked import arrangement_of
 from jaxrl_hw.training.train_step import (
     CompiledStep,
     compile_train_step,
@@ -122,13 +122,12 @@ def compiled_points(
     """
     small = _made(config, sizes[0])
     large = _made(config, max(sizes[1], 2 * small[0].num_envs))
-    layout = layout_of(replace(config, num_envs=large[0].num_envs))
+    layout = arrangement_of(replace(config, num_envs=large[0].num_envs))
     place = place if layout is None else layout.place
+    forms = place(small[2]), place(large[2])
     with ThreadPoolExecutor(1) as thread:
-        waiting = thread.submit(
-            lambda: compile_update(*small[:2], place(small[2]), options, layout)
-        )
-        compiled = compile_train_step(*large[:2], place(large[2]), options, layout)
+        waiting = thread.submit(lambda: compile_update(*small[:2], forms[0], options, layout))
+        compiled = compile_train_step(*large[:2], forms[1], options, layout)
         small_update, small_batch, _ = waiting.result()
     collect, update, few_updated = (
         program_memory(c) for c in (compiled.collect, compiled.update, small_update)

@@ -72,7 +72,7 @@ def saved_config(folder: str | Path) -> Config:
     saved = read_settings(run)
     if saved is None:
         raise UserError(f"no run in {run.path}: it has no config.json; train one first")
-    return replace(config_from(saved, str(run.config_json)), run_dir=str(run.path))
+    return replace(config_from(saved, str(run.config_json)), run_dir=str(run.path), seeds=1)
 
 
 def saved_form(

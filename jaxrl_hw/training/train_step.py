@@ -16,6 +16,7 @@ from jaxrl_hw.envs.vector import Env, make_key
 from jaxrl_hw.training.finite_updates import guarded
 from jaxrl_hw.training.layout import Layout
 from jaxrl_hw.training.rollout import collect, init_rollout
+from jaxrl_hw.training.stacked import Stacked
 from jaxrl_hw.training.warm_start import Source, warm_start
 from jaxrl_hw.types import (
     MILLION,
@@ -29,6 +30,8 @@ from jaxrl_hw.types import (
 )
 
 TrainStep = Callable[[TrainState], tuple[TrainState, Metrics]]
+Arrangement = Layout | Stacked | None
+"""Where what a step computes with lies: on several devices, or of several seeds side by side."""
 
 
 def init_train_state(
@@ -104,7 +107,7 @@ def _run_once(function: Callable[..., Any], *args: Any) -> Any:
     return jax.jit(function).lower(*args).compile(quick)(*args)
 
 
-def make_train_step(env: Env, algorithm: Algorithm, layout: Layout | None = None) -> TrainStep:
+def make_train_step(env: Env, algorithm: Algorithm, layout: Arrangement = None) -> TrainStep:
     """One iteration as a pure function: TrainState -> (TrainState, Metrics).
 
     Collection and update are jitted separately. The collection donates the environments' memory and
@@ -115,7 +118,7 @@ def make_train_step(env: Env, algorithm: Algorithm, layout: Layout | None = None
 
     layout: of the state on several devices (`Layout.place`).
     """
-    return _compose(env, algorithm, *_halves(env, algorithm, layout))
+    return _compose(env, algorithm, *_halves(env, algorithm, layout), layout)
 
 
 class CompiledStep(NamedTuple):
@@ -133,7 +136,7 @@ def compile_train_step(
     algorithm: Algorithm,
     state: TrainState,
     options: dict[str, Any] | None = None,
-    layout: Layout | None = None,
+    layout: Arrangement = None,
 ) -> CompiledStep:
     """The same step, compiled now for states of this form; the two halves in parallel.
 
@@ -151,7 +154,7 @@ def compile_train_step(
             lambda: _compile(collect_half.lower(*_collected_from(state, state.key)), options)
         )
         (collect, collect_hash), (update, update_hash) = collecting.result(), updating.result()
-    step = _compose(env, algorithm, collect, update)
+    step = _compose(env, algorithm, collect, update, layout)
     return CompiledStep(step, collect, update, batch, collect_hash + update_hash)
 
 
@@ -171,7 +174,7 @@ def compile_update(
     algorithm: Algorithm,
     state: TrainState,
     options: dict[str, Any] | None = None,
-    layout: Layout | None = None,
+    layout: Arrangement = None,
 ) -> tuple[Any, Batch, str]:
     """The compiled update alone, the form of its batch, and the hash of its source."""
     collect_half, update_half = _halves(env, algorithm, layout)
@@ -181,14 +184,14 @@ def compile_update(
     return update, batch, lowered
 
 
-def _batch_form(collect_half: Any, state: TrainState, layout: Layout | None) -> Batch:
+def _batch_form(collect_half: Any, state: TrainState, layout: Arrangement) -> Batch:
     """What goes from one half of the step to the other, as jax.ShapeDtypeStructs."""
     batch: Batch
     _, batch, _ = jax.eval_shape(collect_half, *_collected_from(state, state.key))
     return batch if layout is None else layout.place_batch(batch)
 
 
-def _halves(env: Env, algorithm: Algorithm, layout: Layout | None) -> tuple[Any, Any]:
+def _halves(env: Env, algorithm: Algorithm, layout: Arrangement) -> tuple[Any, Any]:
     def collecting(
         learner: Learner, envs: Any, key: Array, env_steps: Array, shards: Shards = WHOLE
     ) -> Any:
@@ -219,15 +222,21 @@ def _updated_from(state: TrainState, batch: Batch, key: Array) -> tuple[Learner,
     return state.learner._replace(replay=()), state.replay, batch, key
 
 
-def _compose(env: Env, algorithm: Algorithm, collect_half: Any, update_half: Any) -> TrainStep:
+def _compose(
+    env: Env, algorithm: Algorithm, collect_half: Any, update_half: Any, arrangement: Arrangement
+) -> TrainStep:
     count = env.num_envs * algorithm.unroll
 
+    def counted(key: Array, env_steps: Array) -> tuple[Array, Array, Array, Array]:
+        return *jax.random.split(key, 3), add_steps(env_steps, count)
+
+    each = counted if arrangement is None else arrangement.each(counted)
+
     def train_step(state: TrainState) -> tuple[TrainState, Metrics]:
-        key, key_collect, key_update = jax.random.split(state.key, 3)
+        key, key_collect, key_update, steps = each(state.key, state.env_steps)
         envs, batch, seen = collect_half(*_collected_from(state, key_collect))
         learner: Learner
         learner, learned = update_half(*_updated_from(state, batch, key_update))
-        steps = add_steps(state.env_steps, count)
         after = TrainState(*learner[:3], envs, key, state.iteration + 1, steps, learner.replay)
         return after, {**seen, **learned}
 

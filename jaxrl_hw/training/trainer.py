@@ -14,6 +14,7 @@ from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.checkpointing.store import CheckpointStore
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import parse_duration
+from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware import xla
 from jaxrl_hw.hardware.detect import refine
 from jaxrl_hw.hardware.gpu_load import GpuWatch, Read, read_load
@@ -42,6 +43,7 @@ def fit(
     build: Build | None = None,
     read_gpu: Read | None = None,
     processes: Processes | None = None,
+    stop: StopRequest | None = None,
 ) -> Run:
     """Train until the goal, a stop request or the time limit; continue the run in the run folder.
 
@@ -49,27 +51,26 @@ def fit(
       config: of the run; `make_plan` settles "auto" values.
       callback: called with each iteration's row of metrics.jsonl; True stops the run, saved.
       console: where messages go; stdout by default.
-      build: compiles the train step; `training.build.build` by default.
+      build: compiles the train step; `training.build.build_step` by default.
       read_gpu: gives the load of the GPU; by default NVML does where the run is on one.
       processes: which of several processes this one is; callback and console are the first one's.
+      stop: asks the run to stop; by default signals and the time limit do.
 
     Returns:
       The run; `ended` says why it stopped.
 
     Raises:
       UserError: the config cannot be used, the run folder holds another run or is in use, or the
-        processes differ or do not find each other.
-      RunError: no checkpoint can be restored, the disk cannot be written, or not even the smallest
-        run fits in memory, or another process of the run is gone.
+        processes differ.
+      RunError: no checkpoint restores, the disk or a process fails, or nothing fits in memory.
     """
     fresh_process = "jax" not in sys.modules
-    check_installed(config.wandb)
+    _check(config, build)
     with contextlib.ExitStack() as stack:
         console = stack.enter_context(console or _console_of(config))
         group, config, console = _join(processes, config, console, stack)
         plan, folder = stack.enter_context(_claim(config, console, group))
-        limit = parse_duration(plan.config.time_limit) if plan.config.time_limit else None
-        stop = stack.enter_context(StopRequest(limit))
+        stop = stack.enter_context(stop or _stop_request(plan.config))
         plan = _load_jax(config, plan, console, group, stack)
         from jaxrl_hw.training.build import build_step
         from jaxrl_hw.training.phases import Phases, open_checkpoints
@@ -93,6 +94,16 @@ def fit(
             group=group,
         )
         return Phases(context, plan).run()
+
+
+def _check(config: Config, build: Build | None) -> None:
+    check_installed(config.wandb)
+    if config.seeds > 1 and build is None:
+        raise UserError(f"fit trains one seed, got seeds={config.seeds}: use fit_seeds")
+
+
+def _stop_request(config: Config) -> StopRequest:
+    return StopRequest(parse_duration(config.time_limit) if config.time_limit else None)
 
 
 def _console_of(config: Config) -> Console:

@@ -72,6 +72,7 @@ def measure(engine: str, platform: str) -> dict[str, Any]:
     from jaxrl_hw.envs.robots import get_robot
 
     robot = get_robot("cartpole")
+    assert robot.mjcf is not None
     model = compile_model(robot.mjcf, robot.timestep)
     return compare(make_physics(engine, model, robot.substeps), model, robot.substeps, platform)
 

@@ -13,7 +13,6 @@ from jaxrl_hw.checkpointing.files import disk_errors, write_json
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.cli.play import frame_progress
 from jaxrl_hw.cli.trained_policy import OpenedPolicy, open_trained
-from jaxrl_hw.config.resolve import robot_spec
 from jaxrl_hw.errors import RunError, UserError, one_line
 from jaxrl_hw.loggers import formats
 
@@ -93,12 +92,13 @@ def _evaluate(run: OpenedPolicy, suite: str, out: Path) -> None:
 def _drive(made: Motion, args: Namespace, out: Path, backend: str) -> Path | None:
     """The replay of an episode, and with a backend its film, whose path is returned."""
     run = open_trained(args)
+    from jaxrl_hw.config.factory import shown_model
     from jaxrl_hw.evaluation.film import drive_take, film_take
     from jaxrl_hw.evaluation.replay import replay_of
 
     made.iteration, take = run.iteration, drive_take(run, args.seconds)
     if args.replay:
-        made.replay = replay_of(robot_spec(run.config).load(take.trajectory.timestep), take)
+        made.replay = replay_of(shown_model(run.config, take.trajectory.timestep), take)
     if not backend:
         return None
     path = out / "videos" / f"{run.iteration}.mp4"

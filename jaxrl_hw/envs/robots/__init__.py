@@ -1,7 +1,8 @@
 """The robots: a folder each with an MJCF, spec.py (SPEC) and presets.py (PRESETS).
 
-A robot of your own is a module that calls `register_robot` or defines ROBOT. Nothing here loads
-MuJoCo or JAX until a model is.
+A robot of your own is a module that calls `register_robot` or defines ROBOT. An environment of
+another library counts as a robot too: "brax:ant" is the environment ant of the task brax. Nothing
+here loads MuJoCo or JAX until a model is.
 """
 
 from __future__ import annotations
@@ -17,9 +18,19 @@ from typing import Any
 
 from jaxrl_hw.envs.robots import shared_presets
 from jaxrl_hw.envs.robots.spec import Mirror, RobotSpec
-from jaxrl_hw.errors import UserError, unknown
+from jaxrl_hw.envs.tasks import task_entry, task_names
+from jaxrl_hw.errors import UserError, suggest, unknown
 
-__all__ = ["Mirror", "RobotSpec", "get_robot", "load_robot", "register_robot", "robot_names"]
+__all__ = [
+    "Mirror",
+    "RobotSpec",
+    "environment_entry",
+    "get_robot",
+    "is_environment",
+    "load_robot",
+    "register_robot",
+    "robot_names",
+]
 
 ENTRY_POINTS = "jaxrl_hw.robots"
 Presets = Mapping[str, Mapping[str, Any]]
@@ -65,6 +76,8 @@ def robot_entry(name: str) -> RobotEntry:
       UserError: there is none, with those there are and the nearest one; or the name is of a module
         or entry point that `load_robot` has not loaded.
     """
+    if is_environment(name):
+        return environment_entry(name)
     if _is_unloaded(name):
         if name not in sys.modules:
             raise UserError(
@@ -78,6 +91,40 @@ def robot_entry(name: str) -> RobotEntry:
     if name in _shipped():
         return _shipped_entry(name)
     raise unknown("robot", name, robot_names())
+
+
+def is_environment(name: str) -> bool:
+    """Whether a name is of another library's environment, LIBRARY:NAME."""
+    return ":" in name
+
+
+@cache
+def environment_entry(name: str) -> RobotEntry:
+    """An environment as a robot, whose every action goes from -1 to 1.
+
+    Raises:
+      UserError: another form of name, no such environment, or its library is not installed.
+    """
+    library, _, own = name.partition(":")
+    libraries = [task for task in task_names() if task_entry(task).facts is not None]
+    if library not in libraries or not own:
+        allowed = " or ".join(f"{each}:NAME" for each in libraries)
+        raise UserError(
+            f'--env must be {allowed}, got "{name}"{suggest(library, libraries)}; '
+            "the library's own robots are --robot NAME"
+        )
+    facts = task_entry(library).facts
+    assert facts is not None
+    found = facts(own, None)
+    spec = RobotSpec(
+        name=name,
+        mjcf=None,
+        task=library,
+        action_scale=(1.0,) * found.action,
+        timestep=found.control_dt,
+        control_dt=found.control_dt,
+    )
+    return RobotEntry(spec, shared_presets.ENVIRONMENT)
 
 
 def _is_unloaded(name: str) -> bool:
@@ -136,7 +183,7 @@ def load_robot(name: str) -> RobotSpec:
     Raises:
       UserError: no such robot, or its code cannot be imported.
     """
-    if name in _LOADED or name in robot_names():
+    if name in _LOADED or name in robot_names() or is_environment(name):
         return get_robot(name)
     entry = _entry_points().get(name)
     if not _is_unloaded(name):

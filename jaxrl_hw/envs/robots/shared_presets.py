@@ -27,6 +27,11 @@ ANY: dict[str, dict[str, Any]] = {
         **_WIDE,
     },
 }
+ENVIRONMENT: dict[str, dict[str, Any]] = {
+    **ANY,
+    "all": {"ppo.gamma": 0.97, "ppo.symmetry": "none", "ppo.entropy_coef": 0.005},
+}
+"""An environment of another library."""
 WALKS = 4_915_200
 """Env steps after which a legged robot walks: then come noise, delays and robots that differ."""
 _NOMINAL: dict[str, Any] = {

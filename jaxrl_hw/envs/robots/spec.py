@@ -59,8 +59,8 @@ class RobotSpec:
     """
 
     name: str
-    mjcf: Path
-    """Absolute path of the model."""
+    mjcf: Path | None
+    """Absolute path of the model; None for another library's environment, which brings its own."""
     task: str
     """Task trained when none is named, such as "joystick"."""
     action_scale: tuple[float, ...]
@@ -122,8 +122,12 @@ class RobotSpec:
         leaves that out.
 
         timestep: physics step, s; None keeps the training step `self.timestep`.
+        Raises ValueError where there is no MJCF.
         """
         import mujoco
+
+        if self.mjcf is None:
+            raise ValueError(f"robot {self.name} has no MJCF: see `config.factory.shown_model`")
 
         spec = mujoco.MjSpec.from_file(str(self.mjcf))
         spec.option.timestep = self.timestep if timestep is None else timestep

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 from jaxrl_hw.errors import UserError, unknown
 
 if TYPE_CHECKING:
+    from jaxrl_hw.envs.physics.api import Physics
     from jaxrl_hw.envs.tasks.api import Task
+    from jaxrl_hw.envs.tasks.environments import Facts
 
 TaskMaker = Callable[[Any, Any, Any], "Task"]
 """(the task's settings, RobotSpec, compiled MjModel) -> Task; a task without a settings class takes
@@ -42,6 +44,10 @@ class TaskEntry:
     """Raises UserError for settings that cannot be used with a RobotSpec."""
     make: TaskMaker | None = None
     """None: the function `make` of the module `envs.tasks.NAME.task`."""
+    facts: Callable[[str, Any], Facts] | None = None
+    """(environment, the task's settings or None for the usual ones) -> its sizes, of a task whose
+    robots are the environments of another library. They bring their own physics: the task's module
+    has `make_world` in place of `make`."""
 
 
 _REGISTERED: dict[str, TaskEntry] = {}
@@ -82,6 +88,17 @@ def make_task(name: str, settings: Any, robot: Any, model: Any) -> Task:
     make = entry.make or importlib.import_module(f"{__name__}.{name}.task").make
     task: Task = make(settings, robot, model)
     return task
+
+
+def make_world(name: str, settings: Any, robot: Any) -> tuple[Task, Physics]:
+    """The task of that name with its own physics, for the environment that a RobotSpec stands for.
+
+    Raises:
+      UserError: the environment is not there, or gives what a policy cannot see.
+    """
+    world: tuple[Task, Physics]
+    world = importlib.import_module(f"{__name__}.{name}.task").make_world(settings, robot)
+    return world
 
 
 def task_sizes(name: str, robot: Any, settings: Any = None) -> tuple[int, int, int]:

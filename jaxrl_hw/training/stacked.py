@@ -1,0 +1,96 @@
+"""Several learners as one: the halves of a train step vmapped over seeds.
+
+Each seed draws the random numbers that it draws alone. A vmap over keys of the run's kind would
+draw all numbers from the first one (`envs.vector.make_key`), so over this axis, and no other, the
+draws are one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import primitives
+from jax.interpreters import batching
+
+from jaxrl_hw.config.schema import Config
+from jaxrl_hw.training.layout import Layout, layout_of
+from jaxrl_hw.types import Batch, TrainState
+
+_SEEDS = "seeds"
+"""The axis of `jax.vmap` over learners."""
+
+
+class Stacked(NamedTuple):
+    """Where the learners of several seeds lie: side by side, leaves [S, ...]. Has the methods of
+    `layout.Layout`."""
+
+    seeds: int  # S
+
+    def place(self, form: TrainState) -> TrainState:
+        """The form of one state as that of all of them, for the compiler."""
+        stacked: TrainState = jax.tree.map(
+            lambda x: jax.ShapeDtypeStruct((self.seeds, *x.shape), x.dtype), form
+        )
+        return stacked
+
+    def place_batch(self, batch: Batch) -> Batch:
+        """What goes from one half of the step to the other, as it is."""
+        return batch
+
+    def jit(self, collect: Any, update: Any) -> tuple[Any, Any]:
+        """The halves of a train step, written for one learner, as jitted functions of all."""
+        collect, update = (self.each(half) for half in (collect, update))
+        return jax.jit(collect, donate_argnums=1), jax.jit(update, donate_argnums=1)
+
+    def each(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of one learner as one of all."""
+        return jax.vmap(function, axis_name=_SEEDS)
+
+
+def arrangement_of(config: Config) -> Layout | Stacked | None:
+    """That of a config whose devices and environments are settled; None for one learner on one
+    device."""
+    return Stacked(config.seeds) if config.seeds > 1 else layout_of(config)
+
+
+@jax.jit
+def stack(states: Sequence[TrainState]) -> TrainState:
+    """States as one, leaves [S, ...]."""
+    stacked: TrainState = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+    return stacked
+
+
+@partial(jax.jit, static_argnums=1)
+def unstack(stacked: Any, number: int) -> list[Any]:
+    """The first `number` of what is stacked, each by itself."""
+    return [jax.tree.map(lambda x: x[i], stacked) for i in range(number)]  # noqa: B023
+
+
+def _draw_in_turn(primitive: Any) -> None:
+    """Let a primitive of random keys draw for each seed by itself; over other axes as ever."""
+    usual = batching.fancy_primitive_batchers[primitive]
+
+    def batched(axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+        if axis.name != _SEEDS:
+            return usual(axis, args, dims, **params)
+
+        def of_seed(i: int) -> list[Any]:
+            pairs = zip(args, dims, strict=True)
+            return [x if d is None else jax.lax.index_in_dim(x, i, d, False) for x, d in pairs]
+
+        own = map(of_seed, range(axis.size))
+        return jnp.stack([primitive.bind(*each, **params) for each in own]), 0
+
+    batching.fancy_primitive_batchers[primitive] = batched
+
+
+for _primitive in (
+    primitives.random_bits_p,
+    primitives.random_split_p,
+    primitives.random_fold_in_p,
+):
+    _draw_in_turn(_primitive)
