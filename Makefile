@@ -48,11 +48,8 @@ lint: setup
 unit: setup
 	$(TESTS)
 
-# One at a time on a core each; what they compile runs for seconds.
-NOTEBOOKS := JAXRL_HW_NOTEBOOK_SIZE=tiny JAX_DISABLE_MOST_OPTIMIZATIONS=true
-
 notebook: setup
-	$(NOTEBOOKS) $(PY) -m pytest -n 2 --nbmake --nbmake-timeout=300 notebooks
+	JAXRL_HW_NOTEBOOK_SIZE=tiny $(PY) -m pytest --nbmake --nbmake-timeout=300 notebooks
 
 smoke: setup
 	@$(MAKE) --no-print-directory train ARGS=--smoke
