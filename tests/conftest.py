@@ -101,7 +101,7 @@ def as_value(engine: dict[str, Any]) -> tuple[Any, ...] | None:
 
 
 KEPT_PROGRAMS = 32
-"""Most programs that `compile_once` keeps: each holds memory."""
+"""Most programs that `compile_once` keeps, the last used ones: each holds memory."""
 
 
 def compile_once() -> None:
@@ -114,7 +114,7 @@ def compile_once() -> None:
     compile_or_load = getattr(compiler, "compile_or_get_cached", None)
     if compile_or_load is None:  # it is private: another JAX compiles each time
         return
-    kept: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+    kept: dict[tuple[Any, ...], tuple[Any, dict[str, Any]]] = {}
 
     def compile_or_find(*args: Any) -> Any:
         _, program, _, options, callbacks = args[:5]
@@ -124,13 +124,14 @@ def compile_once() -> None:
             return compile_or_load(*args)
         text = program.operation.get_asm(enable_debug_info=False)
         key = (hashlib.sha256(text.encode()).digest(), options.SerializeAsString(), value)
-        if key in kept:
-            kept[key][1].clear()
-        else:
-            if len(kept) >= KEPT_PROGRAMS:  # the oldest goes: tests that share one are near
-                del kept[next(iter(kept))]
-            kept[key] = (compile_or_load(*args), engine["pools"])
-        return kept[key][0]
+        compiled, first = kept.pop(key, (None, engine))
+        if compiled is None or as_value(first) != value:  # a test has changed the model since
+            first, compiled = engine, compile_or_load(*args)
+        first["pools"].clear()
+        kept[key] = compiled, first
+        if len(kept) > KEPT_PROGRAMS:
+            del kept[next(iter(kept))]
+        return compiled
 
     compiler.compile_or_get_cached = compile_or_find
 

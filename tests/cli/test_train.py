@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
 import json
 import math
 import os
@@ -42,13 +44,6 @@ def start(*argv: str | Path) -> subprocess.Popen[str]:
     )
 
 
-def train(*argv: str | Path) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a process of its own."""
-    process = start(*argv)
-    out, err = process.communicate(timeout=900)
-    return process.returncode, out, err
-
-
 def rows(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
@@ -71,9 +66,10 @@ def fingerprint(folder: Path) -> dict[str, str]:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of 40 iterations in one go. Tests that change it take a copy."""
     folder = tmp_path_factory.mktemp("runs") / "whole"
-    code, out, err = train(*SMALL, "--run-dir", folder, "--iterations", "40")
-    assert code == 0, err
-    assert str(folder) in out
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert main([*SMALL, "--run-dir", str(folder), "--iterations", "40"]) == 0
+    assert str(folder) in out.getvalue()
     return folder
 
 
