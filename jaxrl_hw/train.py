@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from jaxrl_hw.cli.command import DONE, STOPPED, run_command
 from jaxrl_hw.cli.flags import parse
-from jaxrl_hw.cli.process_flags import alone, taken_processes
+from jaxrl_hw.cli.process_flags import check_seeds, taken_processes
 from jaxrl_hw.cli.smoke import SMOKE, smoke
 from jaxrl_hw.training.seeds import fit_seeds
 from jaxrl_hw.training.star import leave
@@ -25,10 +25,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             return smoke(words)
         processes, flags = taken_processes(words)
         config = parse(flags)
-        if config.seeds > 1:
-            runs = fit_seeds(alone(config, processes))
-        else:
-            runs = [fit(config, processes=processes)]
+        check_seeds(config, processes)
+        several = config.seeds > 1
+        runs = fit_seeds(config) if several else [fit(config, processes=processes)]
         return DONE if all(run.ended in FINISHED for run in runs) else STOPPED
 
     return leave(run_command(body))

@@ -54,11 +54,10 @@ def taken_processes(
     return processes if processes.number > 1 else None, rest
 
 
-def alone(config: Config, processes: Processes | None) -> Config:
-    """The config of several seeds. Raises UserError where several processes were to train them."""
-    if processes is not None:
+def check_seeds(config: Config, processes: Processes | None) -> None:
+    """Raises UserError where several processes were to train several seeds."""
+    if config.seeds > 1 and processes is not None:
         raise UserError(
             f"--coordinator does not go with --seeds {config.seeds}: all seeds train in one "
             "process; leave one out"
         )
-    return config

@@ -136,17 +136,15 @@ def _check_seeds(config: Config) -> None:
     """Raises UserError for what does not go with several seeds."""
     if config.seeds == 1:
         return
-    for flag_and_value, why in (
-        (config.devices != "" and f"--devices {config.devices}", "all seeds train on one device"),
-        (config.wandb != "off" and f"--wandb {config.wandb}", "it takes one run at a time"),
-        (
-            config.resume not in ("auto", "never", "required") and f"--resume {config.resume}",
-            "each seed continues its own run",
-        ),
+    for name, usual, why in (
+        ("devices", ("",), "all seeds train on one device"),
+        ("wandb", ("off",), "it takes one run at a time"),
+        ("resume", ("auto", "never", "required"), "each seed continues its own run"),
     ):
-        if flag_and_value:
+        value = getattr(config, name)
+        if value not in usual:
             raise UserError(
-                f"{flag_and_value} does not go with --seeds {config.seeds}: {why}; leave one out"
+                f"--{name} {value} does not go with --seeds {config.seeds}: {why}; leave one out"
             )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.hardware.xla import default_cache_dir
+from jaxrl_hw.types.process import cache_folder
 
 _TARGETS = Path(__file__).parent / "targets"
 _SITE = "JAXRL_HW_GPU_COMPILER"
@@ -46,7 +46,7 @@ def target(name: str) -> Path:
 def site() -> Path:
     """The folder of the compiler's wheels: $JAXRL_HW_GPU_COMPILER, or one under the cache."""
     own = os.environ.get(_SITE)
-    return Path(own).expanduser() if own else default_cache_dir().parent / f"cuda-{_version()}"
+    return Path(own).expanduser() if own else cache_folder() / f"cuda-{_version()}"
 
 
 def check_installed() -> None:

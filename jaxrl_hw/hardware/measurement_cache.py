@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jaxrl_hw.hardware.xla import default_cache_dir
+from jaxrl_hw.types.process import cache_folder
 
 _FORMAT = 2
 
@@ -98,7 +98,7 @@ def store(
 
 def _path(program: Mapping[str, Any]) -> Path:
     digest = hashlib.sha256(json.dumps(_plain(program), sort_keys=True).encode()).hexdigest()
-    return default_cache_dir().parent / "measurements" / f"{digest[:24]}.json"
+    return cache_folder() / "measurements" / f"{digest[:24]}.json"
 
 
 def _plain(program: Mapping[str, Any]) -> Any:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from jaxrl_hw.hardware.xla import default_cache_dir
+from jaxrl_hw.types.process import cache_folder
 
 _PATH = "passed_checks.json"
 
@@ -32,7 +32,7 @@ def has_passed(check: str, device: str, versions: Mapping[str, str]) -> bool:
 
 
 def _path() -> Path:
-    return default_cache_dir().parent / _PATH
+    return cache_folder() / _PATH
 
 
 def _read() -> dict[str, dict[str, str]]:

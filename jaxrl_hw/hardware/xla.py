@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jaxrl_hw.hardware.detect import usable_cores
+from jaxrl_hw.types.process import backend_running, cache_folder
 
 ASYNC_DISPATCH = "jax_cpu_enable_async_dispatch"
 
@@ -47,14 +48,8 @@ _set_here: dict[str, str] = {}
 
 
 def default_cache_dir() -> Path:
-    """Where compiled programs are kept: $JAXRL_HW_CACHE/xla, or in the user's cache folder."""
-    own = os.environ.get("JAXRL_HW_CACHE")
-    if own:
-        return Path(own).expanduser() / "xla"
-    base = os.environ.get("XDG_CACHE_HOME")
-    # The XDG specification says that a relative path is to be ignored.
-    root = Path(base) if base and Path(base).is_absolute() else Path("~/.cache").expanduser()
-    return root / "jaxrl_hw" / "xla"
+    """Where compiled programs are kept."""
+    return cache_folder() / "xla"
 
 
 def configure(
@@ -188,13 +183,3 @@ def inline_dispatch() -> Setting:
     if user is not None:
         return Setting(ASYNC_DISPATCH, str(asynchronous).lower(), "user")
     return applied[0] if applied else Setting(ASYNC_DISPATCH, "false", "pending")
-
-
-def backend_running() -> bool:
-    """Whether JAX has opened its devices, which is when the memory settings are read."""
-    if "jax" not in sys.modules:
-        return False
-    bridge = sys.modules.get("jax._src.xla_bridge")
-    started = getattr(bridge, "backends_are_initialized", None)
-    # Where a future JAX hides it, the careful answer is that it is too late.
-    return bool(started()) if callable(started) else True

@@ -32,6 +32,7 @@ from jaxrl_hw.planning.replay import (
     settled_saving,
     with_capacity,
 )
+from jaxrl_hw.types.process import backend_running
 
 BOUNDS = {"cpu": (64, 4096), "gpu": (512, 8192), "tpu": (512, 8192)}
 """Environments tried by `auto`, least and most, by platform: benchmarks/learning_vs_envs.py
@@ -50,7 +51,7 @@ def make_plan(config: Config, hardware: Hardware | None = None, processes: int =
     config = validation.check(config)
     if hardware is None:
         # an open device knows its memory best, but XLA's variables are set before one is opened
-        hardware = refine(detect()) if xla.backend_running() else detect()
+        hardware = refine(detect()) if backend_running() else detect()
         hardware = replace(hardware, processes=processes)
     config, notes = settled(settled_devices(config, hardware), hardware)
     notes = [*hardware.notes, *notes, *_platform_notes(config, hardware)]

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from jaxrl_hw.envs.tasks import TaskEntry
 from jaxrl_hw.errors import RunError, UserError, first_line
+from jaxrl_hw.types.process import backend_running, cache_folder
 
 _MARK = "facts: "
 _NEAREST = 5
@@ -87,7 +88,7 @@ def _facts(source: str, package: str, environment: str, settings: Any) -> Facts:
             f"--env {source}:{environment} needs the package {package}, which is not installed: "
             f'pip install "jaxrl_hw[{source}]"'
         )
-    if _has_devices():
+    if backend_running():  # loading it here settles nothing any more
         return Facts(*ask(source, environment, asdict(settings)))
     question = [source, environment, asdict(settings)]
     kept = _kept_in(question, package)
@@ -139,17 +140,8 @@ def _kept_in(question: list[Any], package: str) -> Path:
         with contextlib.suppress(metadata.PackageNotFoundError):
             versions.append((name, metadata.version(name)))
     text = json.dumps([question, versions, [path.read_text() for path in sources]])
-    own = os.environ.get("JAXRL_HW_CACHE") or os.environ.get("XDG_CACHE_HOME")
-    root = Path(own or "~/.cache").expanduser()
-    folder = root if os.environ.get("JAXRL_HW_CACHE") else root / "jaxrl_hw"
     name = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return folder / "environments" / f"{question[0]}-{name}.json"
-
-
-def _has_devices() -> bool:
-    """Whether jax has opened its devices here, so that loading an environment settles nothing."""
-    bridge = sys.modules.get("jax._src.xla_bridge")
-    return bridge is not None and bool(bridge.backends_are_initialized())
+    return cache_folder() / "environments" / f"{question[0]}-{name}.json"
 
 
 def _main(question: str) -> None:
