@@ -34,7 +34,7 @@ def installed_parts() -> dict[str, str]:
     return {name: version for name, version in found.items() if version is not None}
 
 
-def find_fault(parts: Mapping[str, str], jaxlib: str | None, driver: int | None) -> Fault | None:
+def find_fault(parts: Mapping[str, str], jaxlib: str | None, newest: int | None) -> Fault | None:
     """What keeps JAX from a card that the driver lists; None where nothing does.
 
     JAX loads only a plugin of jaxlib's own version, and falls back to the CPU without an error
@@ -43,14 +43,15 @@ def find_fault(parts: Mapping[str, str], jaxlib: str | None, driver: int | None)
     Args:
       parts: as of `installed_parts`.
       jaxlib: its version.
-      driver: major version of the CUDA that the driver can run; None where it is unknown.
+      newest: major version of the newest CUDA that driver and card can run; None where it is
+        unknown.
     """
     kinds = sorted({name.split("-")[1] for name in parts})
-    usable = [kind for kind in kinds if driver is None or _major(kind) <= driver]
+    usable = [kind for kind in kinds if newest is None or _major(kind) <= newest]
     for kind in usable:
         if all(same_release(parts.get(f"jax-{kind}-{x}"), jaxlib) for x in ("plugin", "pjrt")):
             return None
-    chosen = usable[0] if usable else f"cuda{13 if (driver or 12) >= 13 else 12}"
+    chosen = usable[0] if usable else f"cuda{13 if (newest or 12) >= 13 else 12}"
     install = f'pip install "jax[{chosen}]{f"=={jaxlib}" if jaxlib else ""}"'
     if not kinds:
         return Fault("jax was installed without CUDA", install)
@@ -58,7 +59,7 @@ def find_fault(parts: Mapping[str, str], jaxlib: str | None, driver: int | None)
         needs = f"jax-{kinds[0]}-plugin needs CUDA {_major(kinds[0])}"
         foreign = " ".join(name for name in parts if name.split("-")[1] not in usable)
         fix = f"pip uninstall -y {foreign} && {install}"
-        return Fault(f"{needs}, and the driver is of CUDA {driver}", fix)
+        return Fault(f"{needs}, and driver and card run CUDA {newest} at most", fix)
     names = [f"jax-{chosen}-{x}" for x in ("plugin", "pjrt")]
     wrong = next(name for name in names if not same_release(parts.get(name), jaxlib))
     if wrong not in parts:

@@ -141,9 +141,9 @@ def _fault(
     is_there = any(map(_installed, plugins))
     if is_there and not parts:
         return None
-    driver = nvidia.driver_cuda(environ, smi_timeout_s)
+    newest = nvidia.newest_cuda(environ, smi_timeout_s)
     jaxlib = cuda_plugin.installed_version("jaxlib")
-    return cuda_plugin.find_fault(parts if is_there else {}, jaxlib, driver)
+    return cuda_plugin.find_fault(parts if is_there else {}, jaxlib, newest)
 
 
 def _gpu_notes(

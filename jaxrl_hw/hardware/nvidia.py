@@ -19,6 +19,8 @@ SMI_TIMEOUT_S = 5.0
 _MIB = 1 << 20
 _QUERY = ("--query-gpu=index,uuid,name,memory.total,memory.free", "--format=csv,noheader,nounits")
 _CUDA = re.compile(r"CUDA (?:[A-Z]+ )?Version: *(\d+)\.")  # in the heading of its table
+_CAPABILITY_OF_CUDA_13 = (7, 5)
+"""Least compute capability, Turing's: P100 and V100 run CUDA 12 at most."""
 
 
 class Gpu(NamedTuple):
@@ -89,21 +91,47 @@ def memory_in_use(environ: Mapping[str, str]) -> tuple[int, str] | None:
     return None
 
 
-def driver_cuda(environ: Mapping[str, str], timeout_s: float = SMI_TIMEOUT_S) -> int | None:
-    """Major version of the newest CUDA that the driver can run; None if unknown. Never raises."""
+def newest_cuda(environ: Mapping[str, str], timeout_s: float = SMI_TIMEOUT_S) -> int | None:
+    """Major version of the newest CUDA that the driver and the first card can run; None if unknown.
+
+    Never raises.
+    """
     with contextlib.suppress(Exception):  # as in `read_nvml`
         import pynvml as nvml
 
         nvml.nvmlInit()
         try:
-            return int(nvml.nvmlSystemGetCudaDriverVersion_v2()) // 1000
+            driver, capability = int(nvml.nvmlSystemGetCudaDriverVersion_v2()) // 1000, None
+            with contextlib.suppress(nvml.NVMLError):
+                handle = nvml.nvmlDeviceGetHandleByIndex(0)
+                capability = tuple(nvml.nvmlDeviceGetCudaComputeCapability(handle))
+            return _bounded(driver, capability)
         finally:
             nvml.nvmlShutdown()
     program = shutil.which("nvidia-smi", path=environ.get("PATH"))
+    if program is None:
+        return None
     with contextlib.suppress(ValueError):
-        text = _smi_output([program], environ, timeout_s) if program else ""
-        found = _CUDA.search(text)
-        return int(found[1]) if found else None
+        found = _CUDA.search(_smi_output([program], environ, timeout_s))
+        return (
+            _bounded(int(found[1]), _smi_capability(program, environ, timeout_s)) if found else None
+        )
+    return None
+
+
+def _bounded(driver: int, capability: tuple[int, ...] | None) -> int:
+    """The driver's CUDA, or an older one where the card is too old for it."""
+    return min(driver, 12) if capability and capability < _CAPABILITY_OF_CUDA_13 else driver
+
+
+def _smi_capability(
+    program: str, environ: Mapping[str, str], timeout_s: float
+) -> tuple[int, ...] | None:
+    """Of the first card; None where nvidia-smi does not know, as before driver 510."""
+    query = [program, "--query-gpu=compute_cap", "--format=csv,noheader"]
+    with contextlib.suppress(ValueError):
+        row = re.match(r"(\d+)\.(\d+)\s*$", _smi_output(query, environ, timeout_s), re.MULTILINE)
+        return (int(row[1]), int(row[2])) if row else None
     return None
 
 
