@@ -29,6 +29,7 @@ from jaxrl_hw.hardware import measurement_cache, profiles
 from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.hardware.sizing import MemoryNeed
 from jaxrl_hw.planning import kept_figures
+from jaxrl_hw.planning.compiling import of_compiling
 from jaxrl_hw.planning.devices import on_each
 from jaxrl_hw.types import Needs
 
@@ -52,16 +53,6 @@ MEASURED_AT = (256, 1024)
 """Numbers of environments, about, for which a program is measured. From the first on its memory is
 a line in their number; with fewer, malloc keeps what small arrays took."""
 
-COMPILING = {"cartpole": (32_000_000, 700_000_000), "joystick": (90_000_000, 910_000_000)}
-"""On a CPU, the program with what stays of compiling it, and a process's peak while it compiles, by
-task: measured on Linux x86-64 with the native engine, the first beyond the libraries
-(`profiles.CPU`). Less where the program comes from the compilation cache. Other tasks count as
-joystick."""
-MJX_COMPILING, MJX_PER_MOTOR = (122_000_000, 880_000_000), (7_200_000, 33_400_000)
-"""The same with MJX: for any robot, and per motor, as its step is compiled body by body. Measured
-with cartpole, Go1 and G1 (1, 12 and 29)."""
-WARP_COMPILING = (400_000_000, 1_320_000_000)
-"""The same with MuJoCo Warp and its kernels: measured with Go1 and G1; cartpole: 0.1 GB less."""
 FIRST_ITERATIONS = 32_000_000
 """What the first iterations and checkpoints add to a process that has compiled its program: 25 to
 42 MB with cartpole, Go1 and G1, both engines and 64 to 2,048 environments."""
@@ -138,7 +129,7 @@ def footprint(config: Config, hardware: Hardware) -> Footprint:
     profile = profiles.of(hardware.platform, hardware.name, hardware.memory_total)
     name, reserved, compiling = "driver", profile.reserved, 0
     if hardware.platform == "cpu":
-        resident, compiling = _of_compiling(config)
+        resident, compiling = of_compiling(config)
         name, reserved = "libraries", known.resident or reserved + resident
         reserved += EVALUATING if _evaluates(config) else 0
         # a checkpoint is a copy until it is written; one of a replay is worth counting
@@ -166,17 +157,6 @@ def checkpoint_bytes(config: Config, num_envs: int) -> int:
     learner += needs.replay_bytes if config.save_replay == "yes" else 0
     each = PACKED_ENVS * (state + needs.memory_bytes) + PACKED_PARTS * parts
     return round(CHECKPOINT_FILES + learner + each * num_envs)
-
-
-def _of_compiling(config: Config) -> tuple[int, int]:
-    """What stays of compiling on a CPU, and its peak, bytes."""
-    if config.physics == "warp":
-        return WARP_COMPILING
-    if config.physics == "native":
-        return COMPILING.get(task_name(config), COMPILING["joystick"])
-    (held, peak), (more, each) = MJX_COMPILING, MJX_PER_MOTOR
-    motors = len(robot_spec(config).action_scale)
-    return held + more * motors, peak + each * motors
 
 
 def _evaluates(config: Config) -> bool:

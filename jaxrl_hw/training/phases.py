@@ -22,7 +22,7 @@ from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.planning.ladder import size_of
 from jaxrl_hw.planning.plan import Plan
-from jaxrl_hw.training.build import Built
+from jaxrl_hw.training.build import Built, build_step
 from jaxrl_hw.training.evaluations import Evaluations
 from jaxrl_hw.training.group import ElsewhereError, Group
 from jaxrl_hw.training.init_from import open_source
@@ -31,12 +31,12 @@ from jaxrl_hw.training.layout import layout_of, local
 from jaxrl_hw.training.metrics import past_early_stop
 from jaxrl_hw.training.oom import is_out_of_memory, is_whole, smaller_plan
 from jaxrl_hw.training.resume import restore_state
-from jaxrl_hw.training.run import Run, environments, trained
+from jaxrl_hw.training.run import Run, trained
 from jaxrl_hw.training.session import Session, TrainContext
 from jaxrl_hw.training.several import as_settled
 from jaxrl_hw.training.shared_state import state_of_first
 from jaxrl_hw.training.stopping import CALLBACK, EARLY_STOP, FINISHED, GOAL
-from jaxrl_hw.training.train_step import init_train_state, total_steps, with_fresh_envs
+from jaxrl_hw.training.train_step import total_steps, with_fresh_envs
 from jaxrl_hw.types import Algorithm, TrainState
 
 _MIRROR_DONE_S, _MIRROR_STOPPED_S = 600.0, 20.0
@@ -155,7 +155,7 @@ class Phases:
             built = self._built(env, algorithm, may_resize)
             made = built.env, built.algorithm
             if context.group.is_first and state is None:
-                state = init_train_state(*made, config.seed, source)
+                state = context.parts.first_state(*made, config.seed, source)
             elif state is not None and (state.env_state is None or built.env is not env):
                 state = with_fresh_envs(state, *made, config.seed)
             state = state_of_first(context.group, state, *made)
@@ -173,13 +173,13 @@ class Phases:
     def _built(self, env: Env, algorithm: Algorithm, may_resize: bool) -> Built:
         """A train step for as many environments as fit everywhere by the compiler's figures."""
         context = self._context
-        build = partial(context.build, console=context.console)
+        build = partial(context.build or build_step, console=context.console)
         built = build(self._plan, env, algorithm, may_resize=may_resize)
         fewest = min(context.group.agreed(built.env.num_envs))
         if built.env.num_envs == fewest:
             return built
         plan = built.plan.resized(replace(built.plan.config, num_envs=fewest))
-        return build(plan, *environments(plan.config), may_resize=False)
+        return build(plan, *context.parts.environments(plan.config), may_resize=False)
 
     def _close(self, state: TrainState, ended: str) -> Run:
         context, config = self._context, self._plan.config
@@ -194,7 +194,7 @@ class Phases:
         """Those of the plan's config."""
         config = self._plan.config
         if self._made is None or self._made[0] != config:
-            self._made = (config, *environments(config))
+            self._made = (config, *self._context.parts.environments(config))
         return self._made[1:]
 
     def _until_it_fits(

@@ -23,6 +23,7 @@ from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import parse_duration
 from jaxrl_hw.errors import RunError, UserError
 from jaxrl_hw.loggers.console import Console
+from jaxrl_hw.training.parts import SharedParts, of_any_seed
 from jaxrl_hw.training.stopping import StopRequest
 from jaxrl_hw.training.trainer import fit
 
@@ -85,7 +86,14 @@ def fit_seeds(
             with together.turn(index):
                 for thread in threads if index == 0 else ():  # the first seed goes first
                     thread.start()
-                runs[index] = fit(own, after, shown, build=build, stop=_Stop(together))
+                runs[index] = fit(
+                    own,
+                    after,
+                    shown,
+                    build=build,
+                    parts=together.parts,
+                    stop=_Stop(together),
+                )
 
         threads = [threading.Thread(target=train, args=(i,)) for i in range(1, len(numbers))]
         train(0)  # in this thread, in which signals arrive
@@ -124,6 +132,7 @@ class _Together:
     def __init__(self, number: int, request: StopRequest) -> None:
         self.failure: BaseException | None = None
         """The first one."""
+        self.parts = SharedParts()
         self._condition = threading.Condition(threading.Lock())
         self._number, self._request = number, request
         self._active = set(range(number))  # seeds that take part in the step
@@ -211,6 +220,7 @@ class _Together:
         assert self._built is not None
         from jaxrl_hw.training.stacked import stack, unstack
 
+        self.parts.all_started()
         came, self._came = self._came, {}
         self._condition.notify_all()
         is_last = self._slices and all(state is self._slices[i] for i, state in came.items())
@@ -244,4 +254,4 @@ class _Stop(StopRequest):
 
 def _program(config: Config) -> Config:
     """The config but for what may differ between seeds that share a step."""
-    return replace(config, seed=0, run_dir="", mirror="", profile=0, num_envs=1)
+    return replace(of_any_seed(config), num_envs=1)

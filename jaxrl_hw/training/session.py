@@ -30,6 +30,7 @@ from jaxrl_hw.training.group import Group
 from jaxrl_hw.training.instability import Skips, UnstableError, skipped_in_a_row
 from jaxrl_hw.training.metrics import Meter, Row, past_early_stop
 from jaxrl_hw.training.oom import is_out_of_memory
+from jaxrl_hw.training.parts import Parts
 from jaxrl_hw.training.profiling import Profiler
 from jaxrl_hw.training.shared_state import whole_state
 from jaxrl_hw.training.stopping import CALLBACK, EARLY_STOP, GOAL, Callback, StopRequest
@@ -54,7 +55,9 @@ class TrainContext:
     console: Console
     stop: StopRequest
     callback: Callback | None
-    build: Build
+    build: Build | None
+    """None for `build_step`."""
+    parts: Parts
     checkpoints: Checkpoints
     mirror: Mirror | None
     memory: MemoryWatch

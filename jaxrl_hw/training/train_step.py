@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -17,7 +18,7 @@ from jaxrl_hw.training.finite_updates import guarded
 from jaxrl_hw.training.layout import Layout
 from jaxrl_hw.training.rollout import collect, init_rollout
 from jaxrl_hw.training.stacked import Stacked
-from jaxrl_hw.training.warm_start import Source, warm_start
+from jaxrl_hw.training.warm_start import Source, motion_clone, warm_start
 from jaxrl_hw.types import (
     MILLION,
     WHOLE,
@@ -39,12 +40,30 @@ def init_train_state(
 ) -> TrainState:
     """A run's first state: fresh environments, nothing done, and a policy that knows the source, or
     else the task's motion (`warm_start`)."""
+    return FirstStates(env, algorithm)(seed, source)
 
-    def reset(key: Array) -> Any:
-        return _run_once(lambda key: init_rollout(env, algorithm, key), key)
 
-    fresh = _first(jax.jit(algorithm.init), reset, lambda: algorithm.replay(env.num_envs), seed)
-    return warm_start(fresh, env, algorithm, _keys(seed)[1], source)
+class FirstStates:
+    """First states of several runs, whose programs are compiled once and kept as long as this
+    is."""
+
+    def __init__(self, env: Env, algorithm: Algorithm) -> None:
+        self.env, self._algorithm = env, algorithm
+        self._init = jax.jit(algorithm.init)
+        self._clone = motion_clone(env, algorithm)
+        self._reset: Any = None  # compiled
+
+    def __call__(self, seed: int, source: Source | None = None) -> TrainState:
+        """As `init_train_state`."""
+        env, algorithm = self.env, self._algorithm
+        fresh = _first(self._init, self._envs, lambda: algorithm.replay(env.num_envs), seed)
+        batch = env.num_envs * algorithm.unroll
+        return warm_start(fresh, self._clone, _keys(seed)[1], source, batch)
+
+    def _envs(self, key: Array) -> Any:
+        if self._reset is None:
+            self._reset = _quickly_compiled(partial(init_rollout, self.env, self._algorithm), key)
+        return self._reset(key)
 
 
 def state_form(env: Env, algorithm: Algorithm) -> TrainState:
@@ -92,19 +111,20 @@ def with_fresh_envs(state: TrainState, env: Env, algorithm: Algorithm, seed: int
     seed: of the run; every iteration of it gets other environments.
     """
     key = jax.random.fold_in(make_key(seed), state.iteration)
-    envs = _run_once(
-        lambda key, env_steps: init_rollout(env, algorithm, key, env.params_at(env_steps)),
-        key,
-        state.env_steps,
-    )
+
+    def reset(key: Array, env_steps: Array) -> Any:
+        return init_rollout(env, algorithm, key, env.params_at(env_steps))
+
+    envs = _quickly_compiled(reset, key, state.env_steps)(key, state.env_steps)
     return state._replace(env_state=envs, replay=algorithm.replay(env.num_envs))
 
 
-def _run_once(function: Callable[..., Any], *args: Any) -> Any:
-    """A function's value; on a CPU compiled unoptimized, as optimizing would only take seconds."""
+def _quickly_compiled(function: Callable[..., Any], *args: Any) -> Any:
+    """A function that runs once or a few times, compiled for arguments like these; on a CPU
+    unoptimized, as optimizing would only take seconds."""
     quick: dict[str, str | bool] | None
     quick = {"xla_backend_optimization_level": "0"} if jax.default_backend() == "cpu" else None
-    return jax.jit(function).lower(*args).compile(quick)(*args)
+    return jax.jit(function).lower(*args).compile(quick)
 
 
 def make_train_step(env: Env, algorithm: Algorithm, layout: Arrangement = None) -> TrainStep:

@@ -28,6 +28,7 @@ from jaxrl_hw.planning.plan import Plan
 from jaxrl_hw.policies.sources import origin_of
 from jaxrl_hw.training import several
 from jaxrl_hw.training.group import ALONE, Group
+from jaxrl_hw.training.parts import Parts
 from jaxrl_hw.training.stopping import Callback, StopRequest
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def fit(
     console: Console | None = None,
     *,
     build: Build | None = None,
+    parts: Parts | None = None,
     read_gpu: Read | None = None,
     processes: Processes | None = None,
     stop: StopRequest | None = None,
@@ -51,7 +53,7 @@ def fit(
       config: of the run; `make_plan` settles "auto" values.
       callback: called with each iteration's row of metrics.jsonl; True stops the run, saved.
       console: where messages go; stdout by default.
-      build: compiles the train step; `training.build.build_step` by default.
+      build, parts: make the train step, and all before it; by default `build_step` and `Parts`.
       read_gpu: gives the load of the GPU; by default NVML does where the run is on one.
       processes: which of several processes this one is; callback and console are the first one's.
       stop: asks the run to stop; by default signals and the time limit do.
@@ -60,8 +62,7 @@ def fit(
       The run; `ended` says why it stopped.
 
     Raises:
-      UserError: the config cannot be used, the run folder holds another run or is in use, or the
-        processes differ.
+      UserError: the config cannot be used, the run folder is another's or in use, processes differ.
       RunError: no checkpoint restores, the disk or a process fails, or nothing fits in memory.
     """
     fresh_process = "jax" not in sys.modules
@@ -72,7 +73,6 @@ def fit(
         plan, folder = stack.enter_context(_claim(config, console, group))
         stop = stack.enter_context(stop or _stop_request(plan.config))
         plan = _load_jax(config, plan, console, group, stack)
-        from jaxrl_hw.training.build import build_step
         from jaxrl_hw.training.phases import Phases, open_checkpoints
         from jaxrl_hw.training.session import TrainContext
 
@@ -83,7 +83,8 @@ def fit(
             console=console,
             stop=stop,
             callback=callback if group.is_first else None,
-            build=build or build_step,
+            build=build,
+            parts=parts or Parts(),
             checkpoints=checkpoints,
             mirror=mirror,
             memory=MemoryWatch(plan.hardware.platform),

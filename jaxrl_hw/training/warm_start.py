@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -13,7 +14,7 @@ from jaxrl_hw.algos.optimizer import restarted
 from jaxrl_hw.envs.vector import Env
 from jaxrl_hw.policies.from_state import params_of, stats_of
 from jaxrl_hw.policies.portable import PortablePolicy
-from jaxrl_hw.types import Algorithm, TrainState
+from jaxrl_hw.types import Algorithm, Learner, TrainState
 
 MIN_STD = 0.2
 """Least action noise that a policy starts with where its value network is new. A policy that was
@@ -39,28 +40,38 @@ class Source(NamedTuple):
         return log_std if self.state is not None else jnp.maximum(log_std, jnp.log(MIN_STD))
 
 
+Clone = Callable[[Learner, Array], Learner]
+"""A learner and a key -> the learner with its policy fitted to a motion."""
+
+
+def motion_clone(env: Env, algorithm: Algorithm) -> Clone | None:
+    """Behaviour cloning of the task's motion, jitted; None where there is none, or the algorithm's
+    settings want none."""
+    clone, motion = algorithm.clone, env.motion_prior
+    if clone is None or motion is None:
+        return None
+    return jax.jit(lambda learner, key: clone(learner, motion(), key))
+
+
 def warm_start(
-    state: TrainState, env: Env, algorithm: Algorithm, key: Array, source: Source | None = None
+    state: TrainState, clone: Clone | None, key: Array, source: Source | None, batch: int
 ) -> TrainState:
     """A fresh state with a policy that knows something.
 
     With a source the network, its observation statistics and the action noise are the source's; so
     are the value network and its statistics where they fit. Without one the network is fitted to
-    the task's motion (behaviour cloning), where there is one and the algorithm's settings want it.
+    the task's motion, where there is a `clone`.
 
     Args:
       state: fresh; its optimizer's moments, environments, key and counters stay.
-      env, algorithm: that it was made for.
+      clone: from `motion_clone`.
       key: the one that `algorithm.init` got.
       source: of the same form as the state's networks (`init_from.open_source`).
+      batch: samples of an iteration.
     """
     if source is not None:
-        return _taken_over(state, source, REMEMBERED_BATCHES * env.num_envs * algorithm.unroll)
-    clone, motion = algorithm.clone, env.motion_prior
-    if clone is None or motion is None:
-        return state
-    cloned = jax.jit(lambda learner, key: clone(learner, motion(), key))(state.learner, key)
-    return state._replace(**cloned._asdict())
+        return _taken_over(state, source, REMEMBERED_BATCHES * batch)
+    return state if clone is None else state._replace(**clone(state.learner, key)._asdict())
 
 
 def _taken_over(state: TrainState, source: Source, most: int) -> TrainState:

@@ -14,6 +14,7 @@ import chex
 import jax
 import numpy as np
 import pytest
+from jax import monitoring
 from mujoco import batch
 
 from jaxrl_hw import (
@@ -32,6 +33,7 @@ from jaxrl_hw.errors import RunError, UserError
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.training.run import environments
 from jaxrl_hw.training.stacked import Stacked, stack, unstack
+from jaxrl_hw.training.train_step import FirstStates
 
 SEEDS = (3, 5)
 CLOCK = {"wall_s", "iterations_per_min", "env_steps_per_s", "memory_bytes"}
@@ -82,6 +84,20 @@ def test_each_seed_learns_what_it_learns_alone(two, tmp_path):
         of_both = [jax.tree.leaves(run.state.params) for run in (alone, together)]
         for mine, other in zip(*of_both, strict=True):
             np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-6)
+
+
+def test_first_states_of_further_seeds_compile_nothing(tmp_path):
+    """Each is what the seed begins with alone."""
+    env, algorithm = environments(tiny(tmp_path))
+    states, compiled = FirstStates(env, algorithm), []
+    jax.block_until_ready(states(0))
+    monitoring.register_event_duration_secs_listener(
+        lambda event, *_, **__: compiled.append(event) if "backend_compile" in event else None
+    )
+    further = jax.block_until_ready(states(1))
+    assert compiled == []
+    chex.assert_trees_all_equal(further, init_train_state(env, algorithm, 1))
+    assert compiled != []
 
 
 def test_on_mjx_each_seed_is_what_it_is_alone(tmp_path):
