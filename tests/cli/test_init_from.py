@@ -221,6 +221,13 @@ def test_a_run_after_a_warm_start_continues_without_its_source(source, npz, tmp_
     np.testing.assert_array_equal(load_run(folder).policy(obs), load_run(whole).policy(obs))
 
 
+def test_a_policy_that_is_not_symmetric_is_no_start_for_a_network_that_is(tmp_path):
+    flags = ["--robot", "h1", "--init-from", "zoo:h1", "--run-dir", str(tmp_path / "new")]
+    with pytest.raises(UserError, match=r"--ppo\.symmetry loss"):
+        started(*flags, "--ppo.symmetry", "network")
+    started(*flags, "--precision", "bfloat16")  # with the mirror loss, and rounded
+
+
 def test_as_a_library(source, tmp_path):
     config = replace(
         source.config, init_from=str(source.folder), run_dir=str(tmp_path), iterations=1
