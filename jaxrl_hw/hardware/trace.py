@@ -31,6 +31,8 @@ class Trace(NamedTuple):
     inside of counts without them."""
     covered: float
     """Seconds in which at least one operation ran."""
+    length: float
+    """Seconds from the first operation's start to the last one's end."""
 
 
 def operation_names(text: str) -> dict[Operation, str]:
@@ -74,7 +76,8 @@ def times(planes: Iterable[Any]) -> Trace:
             spans += [(start, end) for _, start, end in ran]
             for operation, seconds in _own_times(ran):
                 busy[operation] += seconds
-    return Trace(dict(busy), _covered(spans))
+    starts, ends = zip(*spans, strict=True) if spans else ((0.0,), (0.0,))
+    return Trace(dict(busy), _covered(spans), max(ends) - min(starts))
 
 
 def _operations(events: Iterable[Any]) -> Iterator[tuple[Operation, float, float]]:

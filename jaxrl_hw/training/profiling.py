@@ -71,46 +71,67 @@ class Profiler:
     def __init__(self, folder: Path, count: int, programs: Sequence[Any], console: Console) -> None:
         self._folder, self._left, self._programs = folder, count, programs
         self._console = console
-        self._seen = self._traced = 0
-        self._began: float | None = None  # while a trace runs
+        self._seen = 0
+        self._spans: list[tuple[float, float]] = []  # of the traced iterations
+        self._is_tracing = False
 
     @contextlib.contextmanager
     def iteration(self) -> Iterator[bool]:
         """Around an iteration; whether it is traced, and so slower than others."""
         self._seen += 1
         tracing = self._left > 0 and self._seen > 1
-        if tracing and self._began is None:
+        if tracing and not self._is_tracing:
             jax.profiler.start_trace(str(self._folder))
-            self._began = time.monotonic()
+            self._is_tracing = True
+        began = time.monotonic()
         yield tracing
         if tracing:
-            self._left, self._traced = self._left - 1, self._traced + 1
+            self._spans.append((began, time.monotonic()))
+            self._left -= 1
             if not self._left:
                 self._finish()
 
     def close(self) -> None:
         """End a trace that the session's end cuts short."""
-        if self._began is not None and self._traced:
+        if self._is_tracing and self._spans:
             self._finish()
-        elif self._began is not None:  # the first traced iteration failed
+        elif self._is_tracing:  # the first traced iteration failed
             jax.profiler.stop_trace()
         elif self._left:
             self._console.warning(
                 "--profile traces from a session's second iteration on; this one ended before"
             )
 
+    @property
+    def _seconds(self) -> float:
+        """From the first traced iteration's start to the last one's end."""
+        return self._spans[-1][1] - self._spans[0][0]
+
+    def _held(self, length: float) -> float:
+        """How many iterations a trace of that many seconds holds: the profiler keeps a limited
+        number of events."""
+        number = len(self._spans)
+        if length >= self._spans[-1][0] - self._spans[0][1]:  # from the first one to the last
+            return number
+        held = max(0.1, round(number * length / self._seconds, 1))
+        self._console.warning(
+            f"the trace holds the first {held:g} of {number} iterations, and the table is of "
+            "those: --profile 1 traces less"
+        )
+        return held
+
     def _finish(self) -> None:
-        assert self._began is not None
-        seconds, self._left, self._began = time.monotonic() - self._began, 0, None
+        self._left, self._is_tracing = 0, False
         jax.profiler.stop_trace()
         names: dict[Operation, str] = {}
         for program in self._programs:
             names |= operation_names(program.as_text())
         trace = read_trace(self._folder)
-        parts = {name: value / self._traced for name, value in by_part(trace, names).items()}
-        wall, covered = seconds / self._traced, trace.covered / self._traced
+        held, wall = self._held(trace.length), self._seconds / len(self._spans)
+        parts = {name: value / held for name, value in by_part(trace, names).items()}
+        covered = trace.covered / held
         figures = {
-            "iterations": self._traced,
+            "iterations": held,
             "wall_s": wall,
             "idle_s": max(0.0, wall - covered),
             "busy_s": parts,

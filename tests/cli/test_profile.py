@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from jaxrl_hw.hardware.trace import Trace, read_trace
 from jaxrl_hw.train import main
+from jaxrl_hw.training import profiling
 
 SMALL = [
     *("--robot", "cartpole", "--physics", "native", "--num-envs", "8", "--no-tensorboard"),
@@ -44,6 +46,25 @@ def test_a_run_that_ends_within_the_trace_has_what_there_was(tmp_path: Path) -> 
     assert main([*flags, "--iterations", "4"]) == 0
     figures = json.loads((tmp_path / "run/profile/parts.json").read_text())
     assert figures["iterations"] == 2
+
+
+def test_a_trace_that_was_cut_counts_the_iterations_that_it_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The profiler drops what comes after its last free event: here, all after a tenth."""
+
+    def cut(folder: Path) -> Trace:
+        whole = read_trace(folder)
+        return Trace({op: s / 10 for op, s in whole.busy.items()}, *(x / 10 for x in whole[1:]))
+
+    monkeypatch.setattr(profiling, "read_trace", cut)
+    folder = tmp_path / "run"
+    assert main([*SMALL, "--run-dir", str(folder), "--iterations", "5", "--profile", "4"]) == 0
+    figures = json.loads((folder / "profile/parts.json").read_text())
+    assert 0.1 <= figures["iterations"] <= 0.4
+    assert "the trace holds" in (folder / "console.log").read_text()
+    busy = sum(figures["busy_s"].values())
+    assert 0.05 * figures["wall_s"] < busy < 4 * figures["wall_s"], "of an iteration, as ever"
 
 
 def test_a_number_of_iterations_that_cannot_be_traced_is_refused(

@@ -31,6 +31,7 @@ def test_an_operation_counts_without_those_that_ran_inside_of_it() -> None:
     found = {op.name: 1e3 * seconds for op, seconds in trace.busy.items()}
     assert found == pytest.approx({"while": 4.0, "dot": 4.0, "add": 5.0})
     assert trace.covered == pytest.approx(0.013)
+    assert trace.length == pytest.approx(0.015)
 
 
 def test_threads_add_up_and_cover_the_same_time_once() -> None:
