@@ -63,7 +63,7 @@ COLUMNS = (
 NOT_LEARNED_FROM = {
     *("robot", "preset", "task", "algo", "run_dir", "resume", "time_limit", "init_from"),
     *("save_every", "keep", "keep_every", "mirror", "mem_fraction", "threads", "tensorboard"),
-    *("override_config", "early_stop", "deterministic"),
+    *("override_config", "early_stop", "deterministic", "log_format", "quiet"),
 }
 
 

@@ -533,7 +533,7 @@ def test_a_mirrored_action_gives_the_mirrored_targets(robot: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("robot", "sizes"), [("g1", (98, 114, 29)), ("go1", (47, 60, 12)), ("h1", (41, 57, 10))]
+    ("robot", "sizes"), [("g1", (98, 114, 29)), ("go1", (47, 67, 12)), ("h1", (41, 57, 10))]
 )
 def test_other_robots_step_and_stay_finite(robot: str, sizes: tuple[int, int, int]) -> None:
     config = replace(preset_config(robot), physics="native", num_envs=4)

@@ -165,9 +165,33 @@ LEGS_DRIVEN: dict[str, dict[str, Any]] = {
 """A biped whose arms are held: its legs alone are driven."""
 QUADRUPED: dict[str, dict[str, Any]] = {
     **LEGGED,
+    "optimized": {
+        **LEGGED["optimized"],
+        "timesteps": 20_000_000,
+        "ppo.anneal_steps": 18_000_000,
+    },
     # it stands by itself: less of the reward has to hold it to its trot
     "all": {
         **LEGGED["all"],
+        "curriculum": (
+            # it walks exactly by now, and what is left of a run teaches it to stay up
+            {
+                "env_steps": WALKS,
+                "settings": {**REAL, "joystick.push_speed": 1.5, "joystick.reward.fall": -5.0},
+            },
+            {
+                "env_steps": 2 * WALKS,
+                "settings": {
+                    "joystick.push_speed": 2.0,
+                    "joystick.recovery_speed": 0.45,
+                    "joystick.zero_command": 0.2,
+                },
+            },
+        ),
+        "ppo.symmetry": "network",
+        "ppo.end_std": 0.16,
+        "ppo.weight_averaging": 0.1,
+        "joystick.foresight": True,
         "joystick.crouch": 0.0,
         "joystick.swing_height": 0.06,
         "joystick.swing_fraction": 0.5,
@@ -186,6 +210,8 @@ QUADRUPED: dict[str, dict[str, Any]] = {
         "joystick.reward.posture": -0.3,
         "joystick.reward.base_height": -20.0,
         "joystick.reward.roll_pitch_rate": -0.05,
+        "joystick.reward.alive": 1.5,
+        "joystick.reward.fall": -4.0,
     },
 }
 
