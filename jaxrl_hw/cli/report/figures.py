@@ -202,8 +202,9 @@ def evaluations(found: Found) -> list[Figure]:
             axes.plot(
                 *zip(*pairs, strict=True), marker="o", markersize=4, color=colour, label=label
             )
-        axes.set_ylim(0, None)
-        axes.yaxis.set_major_locator(MaxNLocator(integer=name == "evaluation-falls"))
+        counts = name == "evaluation-falls"
+        axes.set_ylim(0, max(2.0, axes.get_ylim()[1]) if counts else None)  # whole robots
+        axes.yaxis.set_major_locator(MaxNLocator(integer=counts))
         axes.set_xlabel("env steps")
         count_axis(axes.xaxis)
         finish(axes)
