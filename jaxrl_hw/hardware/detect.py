@@ -72,7 +72,7 @@ def detect(
     if not asked or any(word in _GPU_PLATFORMS for word in asked):
         reading = nvidia.read_gpus(environ, smi_timeout_s)
         notes += reading.notes
-        fault = _fault(environ, plugins, smi_timeout_s) if reading.gpus else None
+        fault = _fault(environ, plugins, reading.gpus[0], smi_timeout_s) if reading.gpus else None
         if reading.gpus and fault is None:
             return _gpu(reading, cores, notes)
         notes += _gpu_notes(reading, fault, asked)
@@ -134,14 +134,14 @@ def _gpu(reading: nvidia.Reading, cores: int, notes: list[str]) -> Hardware:
 
 
 def _fault(
-    environ: Mapping[str, str], plugins: tuple[str, ...], smi_timeout_s: float
+    environ: Mapping[str, str], plugins: tuple[str, ...], gpu: nvidia.Gpu, smi_timeout_s: float
 ) -> cuda_plugin.Fault | None:
     """What keeps JAX from the card; a plugin that pip does not know is taken to fit."""
     parts = cuda_plugin.installed_parts()
     is_there = any(map(_installed, plugins))
     if is_there and not parts:
         return None
-    newest = nvidia.newest_cuda(environ, smi_timeout_s)
+    newest = nvidia.newest_cuda(environ, gpu.uuid, smi_timeout_s)
     jaxlib = cuda_plugin.installed_version("jaxlib")
     return cuda_plugin.find_fault(parts if is_there else {}, jaxlib, newest)
 

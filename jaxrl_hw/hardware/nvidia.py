@@ -91,10 +91,12 @@ def memory_in_use(environ: Mapping[str, str]) -> tuple[int, str] | None:
     return None
 
 
-def newest_cuda(environ: Mapping[str, str], timeout_s: float = SMI_TIMEOUT_S) -> int | None:
-    """Major version of the newest CUDA that the driver and the first card can run; None if unknown.
+def newest_cuda(
+    environ: Mapping[str, str], uuid: str, timeout_s: float = SMI_TIMEOUT_S
+) -> int | None:
+    """Major version of the newest CUDA that the driver and a card can run; None if unknown.
 
-    Never raises.
+    uuid: of the card. Never raises.
     """
     with contextlib.suppress(Exception):  # as in `read_nvml`
         import pynvml as nvml
@@ -103,7 +105,7 @@ def newest_cuda(environ: Mapping[str, str], timeout_s: float = SMI_TIMEOUT_S) ->
         try:
             driver, capability = int(nvml.nvmlSystemGetCudaDriverVersion_v2()) // 1000, None
             with contextlib.suppress(nvml.NVMLError):
-                handle = nvml.nvmlDeviceGetHandleByIndex(0)
+                handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
                 capability = tuple(nvml.nvmlDeviceGetCudaComputeCapability(handle))
             return _bounded(driver, capability)
         finally:
@@ -113,9 +115,9 @@ def newest_cuda(environ: Mapping[str, str], timeout_s: float = SMI_TIMEOUT_S) ->
         return None
     with contextlib.suppress(ValueError):
         found = _CUDA.search(_smi_output([program], environ, timeout_s))
-        return (
-            _bounded(int(found[1]), _smi_capability(program, environ, timeout_s)) if found else None
-        )
+        if found is None:
+            return None
+        return _bounded(int(found[1]), _smi_capability(program, environ, uuid, timeout_s))
     return None
 
 
@@ -125,10 +127,10 @@ def _bounded(driver: int, capability: tuple[int, ...] | None) -> int:
 
 
 def _smi_capability(
-    program: str, environ: Mapping[str, str], timeout_s: float
+    program: str, environ: Mapping[str, str], uuid: str, timeout_s: float
 ) -> tuple[int, ...] | None:
-    """Of the first card; None where nvidia-smi does not know, as before driver 510."""
-    query = [program, "--query-gpu=compute_cap", "--format=csv,noheader"]
+    """Of the card; None where nvidia-smi does not know, as before driver 510."""
+    query = [program, "--query-gpu=compute_cap", "--format=csv,noheader", f"--id={uuid}"]
     with contextlib.suppress(ValueError):
         row = re.match(r"(\d+)\.(\d+)\s*$", _smi_output(query, environ, timeout_s), re.MULTILINE)
         return (int(row[1]), int(row[2])) if row else None

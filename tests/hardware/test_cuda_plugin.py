@@ -74,10 +74,11 @@ def test_nvidia_smi_tells_the_newest_cuda_of_driver_and_card_where_nvml_is_missi
     monkeypatch.setitem(sys.modules, "pynvml", None)
     program = tmp_path / "nvidia-smi"
     program.write_text(
-        f'#!/bin/sh\ncase "$*" in *compute_cap*) echo "{capability}";; *) echo "{heading}";; esac\n'
+        f'#!/bin/sh\ncase "$*" in *compute_cap*--id=GPU-b) echo "{capability}";;'
+        f' *compute_cap*) echo 9.0;; *) echo "{heading}";; esac\n'
     )
     program.chmod(0o755)
-    assert newest_cuda({"PATH": f"{tmp_path}:/usr/bin:/bin"}) == version
+    assert newest_cuda({"PATH": f"{tmp_path}:/usr/bin:/bin"}, "GPU-b") == version
 
 
 def test_an_nvidia_smi_that_fails_leaves_the_newest_cuda_unknown(tmp_path, monkeypatch):
@@ -85,12 +86,13 @@ def test_an_nvidia_smi_that_fails_leaves_the_newest_cuda_unknown(tmp_path, monke
     program = tmp_path / "nvidia-smi"
     program.write_text("#!/bin/sh\nexit 9\n")
     program.chmod(0o755)
-    assert newest_cuda({"PATH": f"{tmp_path}:/usr/bin:/bin"}) is None
+    assert newest_cuda({"PATH": f"{tmp_path}:/usr/bin:/bin"}, "GPU-b") is None
 
 
 @pytest.mark.parametrize(("capability", "newest"), [((7, 0), 12), ((8, 9), 13), (None, 13)])
 def test_nvml_tells_the_newest_cuda_of_driver_and_card(capability, newest, monkeypatch):
     def card(handle):
+        assert handle == "GPU-b"
         if capability is None:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
         return capability
@@ -98,11 +100,11 @@ def test_nvml_tells_the_newest_cuda_of_driver_and_card(capability, newest, monke
     monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
     monkeypatch.setattr(pynvml, "nvmlShutdown", lambda: None)
     monkeypatch.setattr(pynvml, "nvmlSystemGetCudaDriverVersion_v2", lambda: 13000)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda index: index)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", lambda uuid: uuid)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetCudaComputeCapability", card)
-    assert newest_cuda({}) == newest
+    assert newest_cuda({}, "GPU-b") == newest
 
 
 def test_without_a_driver_the_newest_cuda_is_unknown(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert newest_cuda({"PATH": ""}) is None
+    assert newest_cuda({"PATH": ""}, "GPU-b") is None
