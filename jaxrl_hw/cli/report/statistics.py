@@ -3,7 +3,8 @@
 The test is the one that Colas et al., "A Hitchhiker's Guide to Statistical Comparisons of
 Reinforcement Learning Algorithms" (2019), recommend for few seeds. The interquartile mean and its
 interval are those of Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical
-Precipice" (2021), for one task.
+Precipice" (2021), for one task. Their package rliable gives the same; it does not start beside
+pandas 3.
 """
 
 from __future__ import annotations

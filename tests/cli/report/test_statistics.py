@@ -28,6 +28,21 @@ def test_a_bootstrap_interval_covers_the_mean_about_as_often_as_it_says():
     assert 0.85 < np.mean(hits) < 0.99
 
 
+@pytest.mark.parametrize(
+    ("values", "iqm", "interval"),
+    [
+        ([391, 402, 377, 420, 398], 397.0, (381.667, 414.0)),
+        ([0.05, 0.061, 0.048, 0.093, 0.077, 0.055, 0.12, 0.066, 0.071, 0.058], 0.064667,
+         (0.055333, 0.082333)),
+    ],
+)  # fmt: skip
+def test_the_interquartile_mean_and_its_interval_are_those_of_rliable(values, iqm, interval):
+    # rliable 1.2.0, get_interval_estimates with aggregate_iqm and 50,000 resamples
+    found = spread(values)
+    assert found["iqm"] == pytest.approx(iqm, rel=1e-4)
+    assert (found["iqm_low"], found["iqm_high"]) == pytest.approx(interval, rel=0.03)
+
+
 @pytest.mark.parametrize("values", [[3.0], [3.0, 4.0]])
 def test_few_values_have_no_figures_that_take_more(values):
     found = spread(values)
