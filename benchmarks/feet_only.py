@@ -3,7 +3,8 @@
     python -m jaxrl_hw.train --robot feet_only        # from inside this folder
 
 Of g1's pairs of shapes that meet, one of hand and thigh on each side and the one of the feet stay,
-because Playground's model has those three too. Masses, joints and motors are g1's.
+because Playground's model has those three too. Masses, joints and motors are g1's. Integrator and
+bounds of the solver are those of Playground's g1_mjx_feetonly.xml.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ def _written() -> Path:
     for pair in list(spec.pairs):
         if {pair.geomname1, pair.geomname2} not in KEPT:
             spec.delete(pair)
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
+    spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_EULERDAMP
+    spec.option.iterations, spec.option.ls_iterations = 3, 5
     spec.compile()
     path = Path(_FOLDER.name) / "g1.xml"
     path.write_text(spec.to_xml(), encoding="utf-8")

@@ -11,8 +11,9 @@ of many tenants change speed.
 
 Equal on all sides but `preset`: environments, 10 physics steps of 2 ms per control step, unroll,
 epochs, minibatches, widths of the networks, and nothing that Brax's PPO has not (memory of past
-observations, mirror loss, estimation, stages). Rewards, observations, solver and integrator are
-each library's own. Writes benchmarks/results/versus-brax-<platform>.json.
+observations, mirror loss, estimation, stages). The sides of which the feet collide also have
+Playground's integrator and bounds of the solver. Rewards and observations are each library's own.
+Writes benchmarks/results/versus-brax-<platform>.json.
 """
 
 from __future__ import annotations

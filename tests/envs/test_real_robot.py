@@ -278,6 +278,18 @@ def test_a_part_is_there_where_any_stage_of_a_run_needs_it() -> None:
     chex.assert_tree_all_finite(env.step(state, jnp.zeros((2, 12)), KEY)[0])
 
 
+def test_a_range_of_delays_that_begins_below_0_leaves_some_robots_without_delay() -> None:
+    wide = (-0.01, 0.02)
+    task, _ = make_task(settings(action_delay=wide, observation_delay=wide))
+    start = jax.vmap(lambda key: task.reset(task.params, key))(jax.random.split(KEY, 900))
+    for name, longest in (("action_delay", 4.0), ("observation_delay", 1.0)):
+        late = np.asarray(start.task.own[name])
+        assert late.min() == 0.0
+        assert 0.9 * longest < late.max() <= longest
+        # a third of the range is below 0, and rounding to physics steps of 5 ms adds a twelfth
+        assert 0.25 < np.mean(late == 0.0) < 0.5
+
+
 @pytest.mark.parametrize("name", ["action_delay", "observation_delay"])
 def test_a_delay_longer_than_a_control_step_is_refused_with_its_length(
     name: str, capsys: pytest.CaptureFixture[str]
@@ -293,6 +305,11 @@ def test_a_delay_longer_than_a_control_step_is_refused_with_its_length(
     stage = Stage(1000, {f"joystick.{name}": (0.0, 0.03)})
     with pytest.raises(UserError, match="20 ms"):
         check(with_values(preset_config("g1_12dof"), {"curriculum": (stage,)}))
+
+
+def test_a_range_of_delays_that_ends_below_0_is_refused() -> None:
+    with pytest.raises(UserError, match=r"-0\.01"):
+        make_task(settings(action_delay=(-0.02, -0.01)))
 
 
 def test_a_plan_knows_how_large_the_parts_make_an_environment() -> None:

@@ -46,7 +46,8 @@ def make(
     )
 
     nu = int(model.nu)
-    servos = _are_servos(model)
+    implicit = model.opt.integrator == mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    servos = implicit and _are_servos(model)
 
     def step(params: ModelParams, state: PhysState, ctrl: Array) -> tuple[PhysState, Array]:
         own = shared.replace(**{name: params[name] for name in fields})

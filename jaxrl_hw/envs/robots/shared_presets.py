@@ -57,8 +57,8 @@ REAL: dict[str, Any] = {
     "joystick.joint_offset": 0.02,
     "joystick.imu_tilt": 0.0175,
     "joystick.gyro_bias": 0.05,
-    "joystick.action_delay": (0.0, 0.02),
-    "joystick.observation_delay": (0.0, 0.02),
+    "joystick.action_delay": (-0.02, 0.02),
+    "joystick.observation_delay": (-0.02, 0.02),
 }
 """What the sensors, motors and masses of a real robot bring, beside other masses, floors and
 joints, which vary from the start."""

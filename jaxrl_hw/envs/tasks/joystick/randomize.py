@@ -150,10 +150,9 @@ def own_of(
         own["imu_quat"] = quat / jnp.linalg.norm(quat)
         own["gyro_bias"] = params.gyro_bias * u["gyro_bias"]
     if parts.action_delay:
-        seconds = _between(u["action_delay"][0], params.action_delay)
-        own["action_delay"] = jnp.round(seconds / timestep)
+        own["action_delay"] = jnp.round(_delay(u["action_delay"], params.action_delay) / timestep)
     if parts.observation_delay:
-        seconds = _between(u["observation_delay"][0], params.observation_delay)
+        seconds = _delay(u["observation_delay"], params.observation_delay)
         own["observation_delay"] = seconds / control_dt
     return own
 
@@ -175,6 +174,11 @@ def draw_pose(params: JoystickParams, body: Legged, at_home: PhysState, key: Arr
     qpos = qpos.at[2].add(jnp.where(params.start_joint > 0.0, 0.01, 0.0))
     qvel = at_home.qvel.at[:6].set(params.start_velocity * u[1:7])
     return at_home._replace(qpos=qpos, qvel=qvel)
+
+
+def _delay(unit: Array, bounds: Range) -> Array:
+    """Map [-1, 1] [1] onto bounds, s; below 0 there is none."""
+    return jnp.maximum(_between(unit[0], bounds), 0.0)
 
 
 def _between(unit: Array, bounds: Range) -> Array:

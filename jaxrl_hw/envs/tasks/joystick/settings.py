@@ -160,14 +160,17 @@ class JoystickConfig:
     """Largest rotation of the IMU in its mount about each axis; it turns gyro and gravity."""
     gyro_bias: float = _varies(0.05, "rad/s", at_least=0.0, driven=0.0)
     """Largest constant error of the gyro about each axis."""
-    action_delay: tuple[float, float] = _varies((0.0, 0.02), "s", at_least=0.0, driven=(0.0, 0.0))
+    action_delay: tuple[float, float] = _varies(
+        (-0.02, 0.02), "s", at_least=-1.0, driven=(0.0, 0.0)
+    )
     """Time after which an action reaches the motors, uniform, rounded to physics steps; a control
-    step at most."""
+    step at most. What is below 0 counts as 0: half of the robots have none. Where all are late, a
+    policy learns to expect it, and walks too fast without."""
     observation_delay: tuple[float, float] = _varies(
-        (0.0, 0.02), "s", at_least=0.0, driven=(0.0, 0.0)
+        (-0.02, 0.02), "s", at_least=-1.0, driven=(0.0, 0.0)
     )
     """Age of what the policy sees of IMU and encoders, uniform: interpolated between the readings
-    of this control step and of the one before; a control step at most."""
+    of this control step and of the one before; a control step at most. Below 0 as above."""
     dry_friction: bool = setting(True, driven=True)
     """Simulate the joints' dry friction; off, a physics step is a fifth cheaper."""
     start_yaw: float = _varies(3.1416, "rad", driven=0.0)
@@ -222,14 +225,19 @@ def more_numbers(stages: Sequence[JoystickConfig], robot: Any) -> int:
 
 
 def check_delays(settings: JoystickConfig, robot: Any) -> None:
-    """Raises UserError where a delay is longer than the robot's control step.
+    """Raises UserError where a delay is longer than the robot's control step, or always below 0.
 
     robot: a RobotSpec.
     """
     for name in ("action_delay", "observation_delay"):
         low, high = getattr(settings, name)
+        name = name.replace("_", "-")
+        if high < 0.0:
+            raise UserError(
+                f"--joystick.{name} must end at 0 s or above, got {low:g} {high:g}; "
+                f"try --joystick.{name} {low:g} {robot.control_dt:g}"
+            )
         if high > robot.control_dt + 1e-9:
-            name = name.replace("_", "-")
             raise UserError(
                 f"--joystick.{name} must be at most a control step, {1e3 * robot.control_dt:g} ms, "
                 f"got {low:g} {high:g} s ({1e3 * high:g} ms); "
