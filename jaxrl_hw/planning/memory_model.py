@@ -31,6 +31,7 @@ from jaxrl_hw.hardware.sizing import MemoryNeed
 from jaxrl_hw.planning import kept_figures
 from jaxrl_hw.planning.compiling import of_compiling
 from jaxrl_hw.planning.devices import on_each
+from jaxrl_hw.planning.replay import bytes_of_saving
 from jaxrl_hw.types import Needs
 
 ITEMS = (
@@ -46,6 +47,8 @@ ITEMS = (
     "physics",
 )
 """What memory goes to, in the order in which it is shown."""
+SAVING = "saving"
+"""The last item where a CPU's checkpoints have a replay: its copies while they are written."""
 ESTIMATED = "estimated from sizes"
 """`Footprint.source` where the program has not been measured."""
 COMPILED = "the compiler's figures"
@@ -132,8 +135,8 @@ def footprint(config: Config, hardware: Hardware) -> Footprint:
         resident, compiling = of_compiling(config)
         name, reserved = "libraries", known.resident or reserved + resident
         reserved += EVALUATING if _evaluates(config) else 0
-        # a checkpoint is a copy until it is written; one of a replay is worth counting
-        reserved += algorithm_needs(config).replay_bytes if config.save_replay == "yes" else 0
+        if saving := bytes_of_saving(config):
+            parts = {**parts, SAVING: MemoryNeed(saving, 0)}
         compiling = known.compiling or compiling
     parts = {name: MemoryNeed(reserved, 0), **parts}
     return Footprint(parts, source, covers_all_sizes, compiling, known.rates, known.compile_s)

@@ -139,7 +139,8 @@ def remember_session(
     resident = None
     if fresh_process and built.items and peak and plan.hardware.platform == "cpu":
         evaluating = built.evaluations.resident_bytes if built.evaluations else 0
-        resident = max(0, peak - sum(built.items.values()) - evaluating)
+        items = sum(built.items.values()) + plan.memory.get(memory_model.SAVING, 0)
+        resident = max(0, peak - items - evaluating)
     store(
         memory_model.program_key(plan.config, plan.hardware),
         rates={number: settled[len(settled) // 2]},

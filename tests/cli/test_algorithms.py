@@ -186,6 +186,22 @@ def test_an_auto_replay_takes_what_is_left(limit: str) -> None:
     assert short.config.sac.buffer_size == 100_032, "of the whole run"
 
 
+def test_copies_of_a_replay_count_where_checkpoints_have_it_and_the_memory_is_the_same() -> None:
+    words = [*SAC, "--num-envs", "8", "--timesteps", "100M", "--sac.buffer-size"]
+    given = make_plan(parse([*words, "1M"])).memory
+    assert 2.0 * given["replay"] < given["saving"] < 4.0 * given["replay"]
+    assert "saving" not in make_plan(parse([*words, "1M", "--save-replay", "no"])).memory
+    limit = ["--memory-limit", "1500MB", "--save-replay", "yes"]
+    filled = make_plan(parse([*words, "auto", *limit]))
+    assert filled.memory["replay"] > 50_000_000
+    assert filled.sizing.expected_bytes <= filled.sizing.budget_bytes
+
+
+def test_a_gpu_keeps_no_copies_of_a_replay(capsys: Any) -> None:
+    assert plan.main([*SAC, "--gpu", "t4", "--save-replay", "yes", "--json"]) == 0
+    assert "saving" not in json.loads(capsys.readouterr().out)["predicted_bytes"]
+
+
 def test_the_device_decides_what_is_left_open() -> None:
     here = make_plan(parse([*DQN, "--num-envs", "32"]))
     there = plan.main([*DQN, "--num-envs", "32", "--gpu", "t4", "--json"])
