@@ -81,19 +81,14 @@ def test_a_stage_holds_from_its_env_step_on() -> None:
     assert {at: stage_index(STAGES, at) for at in begins} == begins
 
 
-def test_the_preset_of_g1_12dof_has_two_stages() -> None:
-    begin, *stages = stage_settings(preset_config("g1_12dof"))
-    assert [at for at, _ in stages] == [800 * 6144, 1800 * 6144]
-    assert begin[1].reward.fall == -4.0
-    assert [s.noise for _, s in stages] == [1.0, 1.0]
-    assert [s.reward.fall for _, s in stages] == [-5.0, -5.0]
-    assert [s.zero_command for _, s in stages] == [0.15, 0.35]
-    assert [s.recovery_speed for _, s in stages] == [0.0, 0.45]
-    assert [s.push_speed for _, s in stages] == [1.0, 1.5]
-    assert [s.reward.walking_power for _, s in stages] == [0.0, 0.0]
-    assert [s.reward.velocity_fine for _, s in stages] == [4.0, 4.0]
-    assert [s.reward.landing for _, s in stages] == [0.0, -2.0]
-    assert [s.reward.yaw_rate for _, s in stages] == [3.0, 3.0]
+def test_a_stage_keeps_what_the_ones_before_it_changed() -> None:
+    config = replace(preset_config("go1"), curriculum=STAGES)
+    begin, first, second = (settings for _, settings in stage_settings(config))
+    assert [at for at, _ in stage_settings(config)] == [0, 4_900_000, 11_000_000]
+    assert begin == config.joystick
+    assert (first.zero_command, first.reward.fall, first.vx) == (0.25, -5.0, (-2.0, 2.0))
+    assert (second.zero_command, second.reward.fall, second.vx) == (0.25, -9.0, (-2.0, 2.0))
+    assert first.reward.slip == second.reward.slip == begin.reward.slip
 
 
 def test_a_stage_may_change_exactly_the_parameters_of_the_tasks() -> None:
