@@ -29,6 +29,7 @@ def on_policy_needs(
     epochs: int,
     minibatch_size: int,
     mirrors: bool = False,
+    symmetric: bool = False,
     more_weights: int = 0,
     averages: bool = False,
     moments: int = 2,
@@ -39,6 +40,7 @@ def on_policy_needs(
       net, sizes: of the networks and of what they see.
       unroll, epochs, minibatch_size: as `Needs` has them.
       mirrors: whether the mirror image goes through the policy network too.
+      symmetric: whether both networks are so by construction.
       more_weights: beside the two networks.
       averages: whether the optimizer keeps the policy's mean weights.
       moments: of each weight that the optimizer keeps.
@@ -58,6 +60,7 @@ def on_policy_needs(
         memory_bytes=4 * policy.memory,
         # activations and their gradients, 4 bytes each, twice
         update_bytes=16 * minibatch_size * widths,
+        symmetric=symmetric,
         value_bytes=2 * 4 * sum(net.value),  # at the observation and at the next one
         networks=(("policy", net.policy), ("value", net.value)),
     )

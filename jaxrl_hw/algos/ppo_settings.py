@@ -114,6 +114,7 @@ def _needs(ppo: PPOConfig, net: NetConfig, sizes: Sizes) -> Needs:
         epochs=ppo.epochs,
         minibatch_size=ppo.minibatch_size,
         mirrors=symmetry in ("loss", "augment"),
+        symmetric=symmetry == "network",
         more_weights=estimator if ppo.estimation_coef else 0,
         averages=bool(ppo.weight_averaging),
     )

@@ -174,8 +174,9 @@ def identity(config: Config) -> dict[str, Any]:
 
 
 def _sizes_in(needs: Needs) -> dict[str, int]:
-    found = needs._asdict().items()
-    return {n: v for n, v in found if isinstance(v, int) and n not in ("unroll", "epochs")}
+    """Numbers, and switches that are on."""
+    kept = {n: v for n, v in needs._asdict().items() if isinstance(v, int) and v is not False}
+    return {n: v for n, v in kept.items() if n not in ("unroll", "epochs")}
 
 
 @cache

@@ -120,6 +120,7 @@ class Needs(NamedTuple):
     memory_bytes: int = 0  # what the policy remembers of one environment
     update_bytes: int = 0  # activations and gradients of a minibatch
     value_bytes: int = 0  # activations of one sample while the critic values the whole batch
+    symmetric: bool = False  # whether the networks treat a mirror image alike by construction
     networks: tuple[tuple[str, tuple[int, ...]], ...] = ()  # hidden widths by name
     parts: tuple[tuple[str, int], ...] = ()  # bytes of what the learner consists of, by name
 
