@@ -153,16 +153,16 @@ def test_networks_are_the_policys_own_unless_flags_name_others(npz, source, tmp_
 
 
 def test_the_curriculum_continues_where_the_policys_training_was(policy, tmp_path):
-    rest = ["--robot", "g1_12dof", "--run-dir", str(tmp_path / "new")]
+    rest = ["--robot", "go1", "--run-dir", str(tmp_path / "new")]
 
     def begins(*flags: str) -> list[int]:
         return [stage.env_steps for stage in parse([*rest, *flags]).curriculum]
 
     scratch = begins()
-    assert scratch == [800 * 6144, 1800 * 6144]
-    assert begins("--init-from", "zoo:g1_12dof") == [1, 1], "begun before its first iteration"
+    assert scratch == [800 * 6144, 1600 * 6144]
+    assert begins("--init-from", "zoo:go1") == [1, 1], "begun before its first iteration"
     path = tmp_path / "half.npz"
-    half = open_policy("zoo:g1_12dof")
+    half = open_policy("zoo:go1")
     done = scratch[0] + 10
     save_policy(replace(half, meta={**half.meta, "env_steps": done}), path)
     flags = ["--init-from", str(path)]
