@@ -165,7 +165,7 @@ class JoystickConfig:
     )
     """Time after which an action reaches the motors, uniform, rounded to physics steps; a control
     step at most. What is below 0 counts as 0: half of the robots have none. Where all are late, a
-    policy learns to expect it, and walks too fast without."""
+    policy learns to expect it."""
     observation_delay: tuple[float, float] = _varies(
         (-0.02, 0.02), "s", at_least=-1.0, driven=(0.0, 0.0)
     )
