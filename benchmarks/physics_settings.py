@@ -56,7 +56,7 @@ def main() -> None:
     if args.launches_of:
         print(json.dumps(compiled(*args.launches_of.split(":"), args.gpu)))
         return
-    xla.inline_dispatch()
+    xla.configure(fraction=None, cache_dir=None, platform="cpu", host_callback=False)
     settings = [tuple(map(int, one.split("/"))) for one in args.settings.split(",")]
     rows = [row for name in args.robots.split(",") for row in measure(name, settings, args)]
     record = {"command": f"python benchmarks/physics_settings.py {' '.join(sys.argv[1:])}".strip()}

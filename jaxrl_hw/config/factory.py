@@ -72,6 +72,8 @@ def make_task(config: Config, whole: bool = False, other: bool = False) -> tuple
     engine = "native" if config.physics == "auto" else config.physics
     if engine != "mjx":  # both call back into Python on a CPU
         xla.inline_dispatch()  # before the task's first array opens JAX's devices
+    else:
+        xla.spare_workers()  # likewise; an accelerator's host threads lose nothing by it
     task, model = load_task(config, whole, other)
     substeps = round(robot.control_dt / model.opt.timestep)
     threads = config.threads or usable_cores()

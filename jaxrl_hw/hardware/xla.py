@@ -24,7 +24,7 @@ _LIMIT_ON_DEMAND = 0.92
 _DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
 
 SPARE_WORKERS = 4
-"""Threads of XLA's pool on a CPU beyond one per core, see `_workers`."""
+"""Threads of XLA's pool on a CPU beyond one per core, see `spare_workers`."""
 
 _FALSE = ("0", "false", "no", "off")
 
@@ -87,7 +87,7 @@ def configure(
     if host_callback or platform == "cpu":
         settings.append(inline_dispatch())
     if platform == "cpu" and (devices > 1 or not host_callback):
-        settings.append(_workers(devices))
+        settings.append(spare_workers(devices))
     return settings
 
 
@@ -141,7 +141,7 @@ def _deterministic() -> Setting:
     return Setting("XLA_FLAGS", wanted, "set")
 
 
-def _workers(devices: int) -> Setting:
+def spare_workers(devices: int = 1) -> Setting:
     """XLA's CPU client takes the size of its thread pool from NPROC.
 
     A batched factorization of jaxlib's waits on one of the pool's threads for work that it gave to

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -12,6 +13,7 @@ import mujoco
 import numpy as np
 from jax import Array, lax
 
+from jaxrl_hw.envs.physics import newton
 from jaxrl_hw.envs.physics.api import ModelParams, Physics, PhysState, ctrl_at
 
 with contextlib.redirect_stdout(io.StringIO()):  # it prints twice that the optional warp is missing
@@ -38,12 +40,15 @@ def make(
     """The MJX engine for a model; see `jaxrl_hw.envs.physics.make_physics`."""
     here = jax.local_devices()[0]  # MJX's default is the first device of all processes
     shared = mjx.put_model(model, here, impl="jax")
-    shared = shared.tree_replace(
-        {
-            "opt.iterations": min(SOLVER_ITERATIONS, int(model.opt.iterations)),
-            "opt.ls_iterations": min(LINESEARCH_ITERATIONS, int(model.opt.ls_iterations)),
-        }
+    bounds = newton.Bounds(
+        min(SOLVER_ITERATIONS, int(model.opt.iterations)),
+        min(LINESEARCH_ITERATIONS, int(model.opt.ls_iterations)),
+        float(model.opt.tolerance),
     )
+    shared = shared.tree_replace(
+        {"opt.iterations": bounds.iterations, "opt.ls_iterations": bounds.trips}
+    )
+    physics_step = _stepper(model, bounds)
 
     nu = int(model.nu)
     implicit = model.opt.integrator == mujoco.mjtIntegrator.mjINT_IMPLICITFAST
@@ -63,7 +68,7 @@ def make(
 
         def one(data: Any, k: Array) -> tuple[Any, None]:
             held = data.replace(ctrl=ctrl_at(ctrl, k, nu)) if late else data
-            return mjx.step(_at_limit(model, own, held) if servos else own, held), None
+            return physics_step(_at_limit(model, own, held) if servos else own, held), None
 
         # TF32 (the default for float32 on recent NVIDIA cards) is too coarse for contact forces
         with jax.default_matmul_precision("highest"):
@@ -73,6 +78,27 @@ def make(
 
     own = _SCRATCH * int(model.nv) if jax.default_backend() == "cpu" else 0
     return Physics("mjx", model, substeps, fields, step, (0, own))
+
+
+def _stepper(model: mujoco.MjModel, bounds: newton.Bounds) -> Callable[[Any, Any], Any]:
+    """A physics step, with our own constraint solver where it suits the model."""
+    integrators = {
+        mujoco.mjtIntegrator.mjINT_EULER: mjx.euler,
+        mujoco.mjtIntegrator.mjINT_IMPLICITFAST: mjx.implicit,
+    }
+    integrate = integrators.get(model.opt.integrator)
+    constrained = mjx.make_data(model, impl="jax")._impl.efc_J.size > 0
+    if integrate is None or not constrained or not newton.suits(model):
+        return mjx.step  # type: ignore[no-any-return]
+
+    def step(own: Any, data: Any) -> Any:
+        data = mjx.sensor_pos(own, mjx.fwd_position(own, data))
+        data = mjx.sensor_vel(own, mjx.fwd_velocity(own, data))
+        data = mjx.fwd_acceleration(own, mjx.fwd_actuation(own, data))
+        data = newton.solve(mjx.full_m(own, data), data, bounds)
+        return integrate(own, mjx.sensor_acc(own, data))
+
+    return step
 
 
 def _are_servos(model: mujoco.MjModel) -> bool:

@@ -1,0 +1,270 @@
+"""Constraint forces by Newton's method, for MJX: few kernels per iteration.
+
+MuJoCo's accelerations minimize a convex cost (Todorov 2014, doi:10.1109/ICRA.2014.6907751):
+
+    (a - a0)' M (a - a0) / 2 + sum_i s_i(x_i),    x = J a - aref
+
+Each s_i is half a parabola with a force -D x that cannot leave a range: a contact or a limit only
+pushes, dry friction has a largest force, an equality has none. So the cost's slope along a line
+rises, in straight pieces. `mjx.solve` finds the same minimum. On an accelerator it launches some
+hundred kernels per iteration, most in a line search that looks at costs, slopes and curvatures of
+three points one by one; here a trip of the line search is one reduction over the rows.
+
+All functions are for one environment, and vmapped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import mujoco
+from jax import Array, lax
+
+_CORNER = 1e30
+"""Of the bordered Hessian: larger than any g' H^-1 g, and far below float32's largest."""
+
+
+class Bounds(NamedTuple):
+    """When the solver stops."""
+
+    iterations: int
+    """Newton steps at most."""
+    trips: int
+    """Of the line search in each."""
+    tolerance: float
+    """An environment rests once a step lowers its cost, per kg of the mass matrix' trace, by less."""
+
+
+class Problem(NamedTuple):
+    """What does not change while it is solved: n rows, nv degrees of freedom."""
+
+    rows: Array  # the rows' Jacobian J above the mass matrix M, [n + nv, nv]
+    aref: Array  # accelerations that the rows ask for, [n]
+    stiffness: Array  # D, force per acceleration, [n]
+    low: Array  # of the rows' forces, [n]
+    high: Array
+    smooth_force: Array  # all forces but the rows', [nv]
+    smooth: Array  # a0, the accelerations that it brings, [nv]
+
+
+class Point(NamedTuple):
+    """A guess, and what moves along with it."""
+
+    qacc: Array  # [nv]
+    x: Array  # J qacc - aref, [n]
+    inertial: Array  # M qacc, [nv]
+
+
+class Bracket(NamedTuple):
+    """Step lengths around the least cost, with slope and curvature of the cost at each; scalars."""
+
+    low: Array  # the slope is negative here
+    low_slope: Array
+    low_curvature: Array
+    high: Array  # and positive here; infinite as long as no such length is known
+    high_slope: Array
+    high_curvature: Array
+
+
+def suits(model: mujoco.MjModel) -> bool:
+    """Whether this solver knows the model's friction cones and is the one that it asks for."""
+    newton = model.opt.solver == mujoco.mjtSolver.mjSOL_NEWTON
+    return bool(newton and model.opt.cone == mujoco.mjtCone.mjCONE_PYRAMIDAL)
+
+
+def solve(mass: Array, data: Any, bounds: Bounds) -> Any:
+    """An mjx.Data with the constraints' forces, and the accelerations that follow.
+
+    mass: M, [nv, nv].
+    data: after `mjx.fwd_acceleration`; its qacc_warmstart is the first guess, unless the
+        accelerations without any constraint are a better one.
+    """
+    problem = problem_of(mass, data)
+    start = jax.tree.map(lambda leaf: leaf.astype(mass.dtype), _start(problem, data.qacc_warmstart))
+    # On an accelerator the host would wait after every trip of a loop that ends when it likes, and
+    # of thousands of environments some need all trips.
+    found = lax.platform_dependent(
+        problem,
+        start,
+        cpu=lambda p, s: _until_at_rest(p, s, bounds),
+        default=lambda p, s: _every_iteration(p, s, bounds),
+    )
+    force, _ = _forces(problem, found.x)
+    return data.tree_replace(
+        {
+            "qacc": found.qacc,
+            "qfrc_constraint": problem.rows[: force.shape[0]].T @ force,
+            "_impl.efc_force": force,
+        }
+    )
+
+
+def problem_of(mass: Array, data: Any) -> Problem:
+    """The rows of an mjx.Data after `mjx.make_constraint`: equalities, dry friction, the others."""
+    efc = data._impl
+    n, equal, rubbing = efc.efc_J.shape[0], efc.ne, efc.ne + efc.nf
+    row = jnp.arange(n)
+    low = jnp.where(row < equal, -jnp.inf, jnp.where(row < rubbing, -efc.efc_frictionloss, 0.0))
+    high = jnp.where((row < equal) | (row >= rubbing), jnp.inf, efc.efc_frictionloss)
+    rows = jnp.concatenate((efc.efc_J, mass))
+    return Problem(
+        rows, efc.efc_aref, efc.efc_D, low, high, data.qfrc_smooth, data.qacc_smooth
+    )
+
+
+def _start(problem: Problem, warm: Array) -> Point:
+    """The better of two guesses: the last step's accelerations, and those without constraints."""
+    n = problem.aref.shape[0]
+    guesses = jnp.stack((warm, problem.smooth))
+    products = guesses @ problem.rows.T
+    points = Point(guesses, products[:, :n] - problem.aref, products[:, n:])
+    force, _ = _forces(problem, points.x)
+    compliance = 1.0 / jnp.maximum(problem.stiffness, mujoco.mjMINVAL)
+    rows = (-force * (points.x + 0.5 * force * compliance)).sum(axis=-1)
+    moved = guesses - problem.smooth
+    cost = rows + 0.5 * (moved * (points.inertial - problem.smooth_force)).sum(axis=-1)
+    first = cost[0] < cost[1]
+    return jax.tree.map(lambda leaf: jnp.where(first, leaf[0], leaf[1]), points)
+
+
+def _forces(problem: Problem, x: Array) -> tuple[Array, Array]:
+    """The rows' forces, and which of them would change with x."""
+    free = -problem.stiffness * x
+    force = jnp.clip(free, problem.low, problem.high)
+    return force, force == free
+
+
+def _until_at_rest(problem: Problem, start: Point, bounds: Bounds) -> Point:
+    """Newton steps until no environment moves."""
+
+    def moves(carry: tuple[Point, Array, Array]) -> Array:
+        _, at_rest, k = carry
+        return ~at_rest & (k < bounds.iterations)
+
+    def body(carry: tuple[Point, Array, Array]) -> tuple[Point, Array, Array]:
+        point, _, k = carry
+        return *_newton_step(problem, point, bounds), k + 1
+
+    return lax.while_loop(moves, body, (start, jnp.bool_(False), jnp.int32(0)))[0]
+
+
+def _every_iteration(problem: Problem, start: Point, bounds: Bounds) -> Point:
+    """As many steps as there may be; an environment at rest keeps what it has."""
+
+    def body(_: Array, carry: tuple[Point, Array]) -> tuple[Point, Array]:
+        point, at_rest = carry
+        moved, rests = _newton_step(problem, point, bounds)
+        kept = jax.tree.map(lambda old, new: jnp.where(at_rest, old, new), point, moved)
+        return kept, at_rest | rests
+
+    return lax.fori_loop(0, bounds.iterations, body, (start, jnp.bool_(False)))[0]
+
+
+def _newton_step(problem: Problem, point: Point, bounds: Bounds) -> tuple[Point, Array]:
+    """The point of least cost along Newton's direction, and whether it is as good as before."""
+    n = problem.aref.shape[0]
+    jacobian, mass = problem.rows[:n], problem.rows[n:]
+    force, changes = _forces(problem, point.x)
+    curved = (problem.stiffness * changes)[:, None] * jacobian
+    # one product for J' D J and J' force
+    product = jacobian.T @ jnp.concatenate((curved, force[:, None]), axis=1)
+    gradient = point.inertial - problem.smooth_force - product[:, -1]
+    direction = _against(mass + product[:, :-1], gradient)
+    along = problem.rows @ direction
+    slope = direction @ gradient
+    length = _least(
+        _slopes(problem, point.x, along[:n], slope + force @ along[:n], direction @ along[n:]),
+        bounds.trips,
+    )
+    moved = Point(
+        point.qacc + length * direction,
+        point.x + length * along[:n],
+        point.inertial + length * along[n:],
+    )
+    return moved, -length * slope < bounds.tolerance * jnp.trace(mass)
+
+
+def _against(hessian: Array, gradient: Array) -> Array:
+    """-H^-1 g, with one triangular solve instead of two.
+
+    The last row of the Cholesky factor of [[H, g], [g', corner]] is L^-1 g: what is left is to
+    solve L' d = -L^-1 g, which the bordered factor does with d's last entry 1.
+    """
+    nv = gradient.shape[0]
+    corner = jnp.full((1,), _CORNER, gradient.dtype)
+    bordered = jnp.concatenate(
+        (hessian, gradient[None]),
+    )
+    bordered = jnp.concatenate((bordered, jnp.append(gradient, corner)[:, None]), axis=1)
+    factor = lax.linalg.cholesky(bordered, symmetrize_input=False)
+    last = jnp.zeros((nv + 1, 1), gradient.dtype).at[nv, 0].set(factor[nv, nv])
+    solved = lax.linalg.triangular_solve(
+        factor, last, left_side=True, lower=True, transpose_a=True
+    )
+    return solved[:nv, 0]
+
+
+Slopes = Callable[[Array], tuple[Array, Array]]
+
+
+def _slopes(problem: Problem, x: Array, moved: Array, smooth: Array, curvature: Array) -> Slopes:
+    """The slope and curvature of the cost at step lengths, [k] each.
+
+    moved: J direction, [n]. smooth: the slope at 0 without the rows. curvature: of M.
+    """
+
+    def at(lengths: Array) -> tuple[Array, Array]:
+        force, changes = _forces(problem, x + lengths[:, None] * moved)
+        slope = smooth + lengths * curvature - (force * moved).sum(axis=-1)
+        bent = (changes * (problem.stiffness * moved * moved)).sum(axis=-1)
+        return slope, curvature + bent
+
+    return at
+
+
+def _least(at: Slopes, trips: int) -> Array:
+    """The step length at which the slope is 0, to the last bracket.
+
+    Each trip looks at three lengths at once: one Newton step from either end, and the middle. The
+    last answer lies on the straight line between the ends, which is exact where no row's force
+    meets a bound between them.
+    """
+    slope, curvature = at(jnp.zeros(1))
+    bracket = Bracket(
+        jnp.zeros(()), slope[0], curvature[0], jnp.full((), jnp.inf), -slope[0], curvature[0]
+    )
+    for _ in range(trips):
+        bracket = _narrowed(bracket, at)
+    b = bracket
+    bounded = jnp.isfinite(b.high)
+    width = jnp.where(bounded, b.high - b.low, 0.0)
+    rise = jnp.maximum(b.high_slope - b.low_slope, mujoco.mjMINVAL)
+    return b.low - width * jnp.clip(b.low_slope / rise, -1.0, 0.0)
+
+
+def _narrowed(b: Bracket, at: Slopes) -> Bracket:
+    """A bracket after three more looks."""
+    bounded = jnp.isfinite(b.high)
+    step = -b.low_slope / b.low_curvature
+    near = b.low + step
+    far = jnp.where(bounded, b.high - b.high_slope / b.high_curvature, b.low + 2.0 * step)
+    middle = jnp.where(bounded, 0.5 * (b.low + b.high), b.low + 8.0 * step)
+    lengths = jnp.clip(jnp.stack((near, far, middle)), b.low, b.high)
+    slope, curvature = at(lengths)
+    rising = slope >= 0.0
+    i = jnp.argmax(jnp.where(rising, -jnp.inf, lengths))
+    j = jnp.argmin(jnp.where(rising, lengths, jnp.inf))
+    low = jax.tree.map(
+        lambda new, old: jnp.where((~rising).any(), new[i], old),
+        (lengths, slope, curvature),
+        (b.low, b.low_slope, b.low_curvature),
+    )
+    high = jax.tree.map(
+        lambda new, old: jnp.where(rising.any(), new[j], old),
+        (lengths, slope, curvature),
+        (b.high, b.high_slope, b.high_curvature),
+    )
+    return Bracket(*low, *high)
