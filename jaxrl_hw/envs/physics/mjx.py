@@ -20,12 +20,14 @@ with contextlib.redirect_stdout(io.StringIO()):  # it prints twice that the opti
     from mujoco import mjx
 
 SOLVER_ITERATIONS = 8
-LINESEARCH_ITERATIONS = 5
-"""Bounds on MJX's solver. C MuJoCo stops each simulation when it has converged. MJX iterates all
-environments until the slowest has converged, on a GPU each iteration waits for the host, and its
-line search always runs all of its trips. At these bounds at most one control step in a thousand is
-off by more than 1e-3 in qpos, under large random actions, as at 8 and 16, which takes 1.8 to 3.4
-times as long on a CPU; at 6 and 5 it is one in 25 to 400 (benchmarks/physics_settings.py)."""
+LINESEARCH_ITERATIONS = 3
+"""Bounds on the solver. C MuJoCo stops each simulation when it has converged; here all environments
+go on until the slowest has, and on an accelerator always to the bound, so that the host never has
+to look. At these bounds at most one control step in a thousand is off by more than 1e-3 in qpos,
+under large random actions; with 7 iterations three times as many are, with 2 trips of the line
+search ten times as many (benchmarks/physics_settings.py)."""
+_MJX_LINESEARCH_ITERATIONS = 5
+"""The same for `mjx.solve`, which solves models that `newton` does not know; as exact as 16."""
 
 
 _SCRATCH = 500
@@ -46,7 +48,10 @@ def make(
         float(model.opt.tolerance),
     )
     shared = shared.tree_replace(
-        {"opt.iterations": bounds.iterations, "opt.ls_iterations": bounds.trips}
+        {
+            "opt.iterations": bounds.iterations,
+            "opt.ls_iterations": min(_MJX_LINESEARCH_ITERATIONS, int(model.opt.ls_iterations)),
+        }
     )
     physics_step = _stepper(model, bounds)
 
@@ -89,7 +94,7 @@ def _stepper(model: mujoco.MjModel, bounds: newton.Bounds) -> Callable[[Any, Any
     integrate = integrators.get(model.opt.integrator)
     constrained = mjx.make_data(model, impl="jax")._impl.efc_J.size > 0
     if integrate is None or not constrained or not newton.suits(model):
-        return mjx.step  # type: ignore[no-any-return]
+        return mjx.step
 
     def step(own: Any, data: Any) -> Any:
         data = mjx.sensor_pos(own, mjx.fwd_position(own, data))

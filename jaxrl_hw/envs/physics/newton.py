@@ -21,10 +21,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import mujoco
+import numpy as np
 from jax import Array, lax
 
 _CORNER = 1e30
 """Of the bordered Hessian: larger than any g' H^-1 g, and far below float32's largest."""
+
+_BEYOND = np.array([0.015, 0.06, 0.125, 0.25, 0.5, 1.0, 2.0, 8.0], np.float32)
+_INSIDE = np.arange(1, 7, dtype=np.float32) / 7.0
+"""Where a trip of the line search looks: in Newton steps, and in widths of the bracket."""
 
 
 class Bounds(NamedTuple):
@@ -35,7 +40,7 @@ class Bounds(NamedTuple):
     trips: int
     """Of the line search in each."""
     tolerance: float
-    """An environment rests once a step lowers its cost, per kg of the mass matrix' trace, by less."""
+    """An environment rests once a step lowers its cost, over the trace of M, by less."""
 
 
 class Problem(NamedTuple):
@@ -58,21 +63,20 @@ class Point(NamedTuple):
     inertial: Array  # M qacc, [nv]
 
 
-class Bracket(NamedTuple):
-    """Step lengths around the least cost, with slope and curvature of the cost at each; scalars."""
+class End(NamedTuple):
+    """A step length, with the slope and curvature of the cost there; scalars."""
 
-    low: Array  # the slope is negative here
-    low_slope: Array
-    low_curvature: Array
-    high: Array  # and positive here; infinite as long as no such length is known
-    high_slope: Array
-    high_curvature: Array
+    length: Array
+    slope: Array
+    curvature: Array
 
 
 def suits(model: mujoco.MjModel) -> bool:
-    """Whether this solver knows the model's friction cones and is the one that it asks for."""
-    newton = model.opt.solver == mujoco.mjtSolver.mjSOL_NEWTON
-    return bool(newton and model.opt.cone == mujoco.mjtCone.mjCONE_PYRAMIDAL)
+    """Whether this solver knows the model's friction cones.
+
+    Which solver the model asks for does not matter: all of MuJoCo's find the same minimum.
+    """
+    return bool(model.opt.cone == mujoco.mjtCone.mjCONE_PYRAMIDAL)
 
 
 def solve(mass: Array, data: Any, bounds: Bounds) -> Any:
@@ -83,14 +87,13 @@ def solve(mass: Array, data: Any, bounds: Bounds) -> Any:
         accelerations without any constraint are a better one.
     """
     problem = problem_of(mass, data)
-    start = jax.tree.map(lambda leaf: leaf.astype(mass.dtype), _start(problem, data.qacc_warmstart))
     # On an accelerator the host would wait after every trip of a loop that ends when it likes, and
     # of thousands of environments some need all trips.
     found = lax.platform_dependent(
         problem,
-        start,
-        cpu=lambda p, s: _until_at_rest(p, s, bounds),
-        default=lambda p, s: _every_iteration(p, s, bounds),
+        start_of(problem, data.qacc_warmstart),
+        cpu=lambda p, s: until_at_rest(p, s, bounds),
+        default=lambda p, s: every_iteration(p, s, bounds),
     )
     force, _ = _forces(problem, found.x)
     return data.tree_replace(
@@ -110,12 +113,10 @@ def problem_of(mass: Array, data: Any) -> Problem:
     low = jnp.where(row < equal, -jnp.inf, jnp.where(row < rubbing, -efc.efc_frictionloss, 0.0))
     high = jnp.where((row < equal) | (row >= rubbing), jnp.inf, efc.efc_frictionloss)
     rows = jnp.concatenate((efc.efc_J, mass))
-    return Problem(
-        rows, efc.efc_aref, efc.efc_D, low, high, data.qfrc_smooth, data.qacc_smooth
-    )
+    return Problem(rows, efc.efc_aref, efc.efc_D, low, high, data.qfrc_smooth, data.qacc_smooth)
 
 
-def _start(problem: Problem, warm: Array) -> Point:
+def start_of(problem: Problem, warm: Array) -> Point:
     """The better of two guesses: the last step's accelerations, and those without constraints."""
     n = problem.aref.shape[0]
     guesses = jnp.stack((warm, problem.smooth))
@@ -137,7 +138,7 @@ def _forces(problem: Problem, x: Array) -> tuple[Array, Array]:
     return force, force == free
 
 
-def _until_at_rest(problem: Problem, start: Point, bounds: Bounds) -> Point:
+def until_at_rest(problem: Problem, start: Point, bounds: Bounds) -> Point:
     """Newton steps until no environment moves."""
 
     def moves(carry: tuple[Point, Array, Array]) -> Array:
@@ -151,7 +152,7 @@ def _until_at_rest(problem: Problem, start: Point, bounds: Bounds) -> Point:
     return lax.while_loop(moves, body, (start, jnp.bool_(False), jnp.int32(0)))[0]
 
 
-def _every_iteration(problem: Problem, start: Point, bounds: Bounds) -> Point:
+def every_iteration(problem: Problem, start: Point, bounds: Bounds) -> Point:
     """As many steps as there may be; an environment at rest keeps what it has."""
 
     def body(_: Array, carry: tuple[Point, Array]) -> tuple[Point, Array]:
@@ -195,15 +196,12 @@ def _against(hessian: Array, gradient: Array) -> Array:
     """
     nv = gradient.shape[0]
     corner = jnp.full((1,), _CORNER, gradient.dtype)
-    bordered = jnp.concatenate(
-        (hessian, gradient[None]),
-    )
-    bordered = jnp.concatenate((bordered, jnp.append(gradient, corner)[:, None]), axis=1)
+    above = jnp.concatenate((hessian, gradient[:, None]), axis=1)
+    below = jnp.concatenate((gradient, corner))
+    bordered = jnp.concatenate((above, below[None]))
     factor = lax.linalg.cholesky(bordered, symmetrize_input=False)
     last = jnp.zeros((nv + 1, 1), gradient.dtype).at[nv, 0].set(factor[nv, nv])
-    solved = lax.linalg.triangular_solve(
-        factor, last, left_side=True, lower=True, transpose_a=True
-    )
+    solved = lax.linalg.triangular_solve(factor, last, left_side=True, lower=True, transpose_a=True)
     return solved[:nv, 0]
 
 
@@ -226,45 +224,38 @@ def _slopes(problem: Problem, x: Array, moved: Array, smooth: Array, curvature: 
 
 
 def _least(at: Slopes, trips: int) -> Array:
-    """The step length at which the slope is 0, to the last bracket.
+    """The step length at which the slope is 0, between the ends that the trips leave.
 
-    Each trip looks at three lengths at once: one Newton step from either end, and the middle. The
-    last answer lies on the straight line between the ends, which is exact where no row's force
-    meets a bound between them.
+    There the cost's slope is taken for a straight line, which is exact where no row's force meets
+    a bound between them.
     """
     slope, curvature = at(jnp.zeros(1))
-    bracket = Bracket(
-        jnp.zeros(()), slope[0], curvature[0], jnp.full((), jnp.inf), -slope[0], curvature[0]
-    )
+    falls = End(jnp.zeros_like(slope[0]), slope[0], curvature[0])
+    rises = End(jnp.full_like(slope[0], jnp.inf), -slope[0], curvature[0])  # not known yet
     for _ in range(trips):
-        bracket = _narrowed(bracket, at)
-    b = bracket
-    bounded = jnp.isfinite(b.high)
-    width = jnp.where(bounded, b.high - b.low, 0.0)
-    rise = jnp.maximum(b.high_slope - b.low_slope, mujoco.mjMINVAL)
-    return b.low - width * jnp.clip(b.low_slope / rise, -1.0, 0.0)
+        falls, rises = _narrowed(falls, rises, at)
+    width = jnp.where(jnp.isfinite(rises.length), rises.length - falls.length, 0.0)
+    rise = jnp.maximum(rises.slope - falls.slope, mujoco.mjMINVAL)
+    return falls.length - width * jnp.clip(falls.slope / rise, -1.0, 0.0)
 
 
-def _narrowed(b: Bracket, at: Slopes) -> Bracket:
-    """A bracket after three more looks."""
-    bounded = jnp.isfinite(b.high)
-    step = -b.low_slope / b.low_curvature
-    near = b.low + step
-    far = jnp.where(bounded, b.high - b.high_slope / b.high_curvature, b.low + 2.0 * step)
-    middle = jnp.where(bounded, 0.5 * (b.low + b.high), b.low + 8.0 * step)
-    lengths = jnp.clip(jnp.stack((near, far, middle)), b.low, b.high)
-    slope, curvature = at(lengths)
-    rising = slope >= 0.0
-    i = jnp.argmax(jnp.where(rising, -jnp.inf, lengths))
-    j = jnp.argmin(jnp.where(rising, lengths, jnp.inf))
-    low = jax.tree.map(
-        lambda new, old: jnp.where((~rising).any(), new[i], old),
-        (lengths, slope, curvature),
-        (b.low, b.low_slope, b.low_curvature),
-    )
-    high = jax.tree.map(
-        lambda new, old: jnp.where(rising.any(), new[j], old),
-        (lengths, slope, curvature),
-        (b.high, b.high_slope, b.high_curvature),
-    )
-    return Bracket(*low, *high)
+def _narrowed(falls: End, rises: End, at: Slopes) -> tuple[End, End]:
+    """The ends after a look at eight lengths at once.
+
+    Between two ends: a Newton step from each, and six that divide the rest evenly. As long as no
+    end rises: shares and multiples of a Newton step, which is too long where rows begin to push.
+    """
+    bounded = jnp.isfinite(rises.length)
+    width = jnp.where(bounded, rises.length - falls.length, 0.0)
+    step = -falls.slope / falls.curvature
+    back = jnp.where(bounded, rises.slope / rises.curvature, 0.0)
+    between = jnp.concatenate((jnp.stack((step, width - back)), width * _INSIDE))
+    looked = falls.length + jnp.where(bounded, jnp.clip(between, 0.0, width), step * _BEYOND)
+    slopes, curvatures = at(looked)
+    for k in range(len(_BEYOND)):  # selections of scalars: an argmin would be four kernels
+        new = End(looked[k], slopes[k], curvatures[k])
+        later = (new.slope < 0.0) & (new.length >= falls.length)
+        sooner = (new.slope >= 0.0) & (new.length <= rises.length)
+        falls = jax.tree.map(lambda a, b, use=later: jnp.where(use, b, a), falls, new)
+        rises = jax.tree.map(lambda a, b, use=sooner: jnp.where(use, b, a), rises, new)
+    return falls, rises
