@@ -1,8 +1,10 @@
 """How exact and how expensive MJX, or MuJoCo Warp, is with other bounds on its solver.
 
-    python benchmarks/physics_settings.py [--robots g1,g1_12dof] [--settings 8/16,8/5,16/5]
-        [--engine mjx|warp] [--gpu h100] [--num-envs 64] [--control-steps 60]
+    python benchmarks/physics_settings.py [--robots g1,g1_12dof] [--settings 8/3,8/2]
+        [--mjx-solve 8/5] [--engine mjx|warp] [--gpu h100] [--num-envs 64] [--control-steps 60]
 
+A setting is solver iterations / line search trips; those of --mjx-solve are for MJX's own solver,
+which this package replaces (`jaxrl_hw.envs.physics.newton`).
 Every setting steps the same states with the same lively actions as MuJoCo's C engine: from each of
 the C engine's states one control step is taken by both, so that errors do not add up. `off` is the
 share of these steps after which a position (m, rad) differs by more than 1e-3. C stops at 1e-8.
@@ -14,6 +16,7 @@ nothing has run on a GPU. Writes benchmarks/results/physics-settings.json, or -w
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -21,6 +24,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -29,12 +33,13 @@ import numpy as np
 
 from jaxrl_hw import get_robot, make_physics, preset_config
 from jaxrl_hw.config.factory import load_task
-from jaxrl_hw.envs.physics import mjx, warp
+from jaxrl_hw.envs.physics import mjx, newton, warp
 from jaxrl_hw.envs.physics.api import Physics, PhysState, nominal_params, state_at
 from jaxrl_hw.hardware import gpu_compiler, hlo, xla
 
 RESULTS = Path(__file__).parent / "results"
 MODULES = {"mjx": mjx, "warp": warp}
+OWN, MJX = "newton", "mjx"
 OFF = 1e-3
 COMPILED_FOR = 1024
 
@@ -42,7 +47,8 @@ COMPILED_FOR = 1024
 def main() -> None:
     parser = argparse.ArgumentParser(description="MJX's solver bounds: exactness and cost.")
     parser.add_argument("--robots", default="g1,g1_12dof,go1,h1,t1,go2")
-    parser.add_argument("--settings", default="8/16,8/8,8/5,16/16,16/5,6/5,4/5")
+    parser.add_argument("--settings", default="8/3,8/2,16/3,7/3,6/3")
+    parser.add_argument("--mjx-solve", default="", help="settings of MJX's own solver")
     parser.add_argument("--num-envs", type=int, default=64)
     parser.add_argument("--control-steps", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
@@ -57,7 +63,7 @@ def main() -> None:
         print(json.dumps(compiled(*args.launches_of.split(":"), args.gpu)))
         return
     xla.configure(fraction=None, cache_dir=None, platform="cpu", host_callback=False)
-    settings = [tuple(map(int, one.split("/"))) for one in args.settings.split(",")]
+    settings = _settings(args.settings, OWN) + _settings(args.mjx_solve, MJX)
     rows = [row for name in args.robots.split(",") for row in measure(name, settings, args)]
     record = {"command": f"python benchmarks/physics_settings.py {' '.join(sys.argv[1:])}".strip()}
     usual = RESULTS / f"physics-settings{'' if args.engine == 'mjx' else '-warp'}.json"
@@ -67,14 +73,20 @@ def main() -> None:
     print(f"written to {out}")
 
 
+def _settings(text: str, solver: str) -> list[tuple[int, int, str]]:
+    """Solver iterations, line search trips and whose solver, of "8/3,8/2"."""
+    pairs = [one.split("/") for one in text.split(",") if one]
+    return [(int(iterations), int(trips), solver) for iterations, trips in pairs]
+
+
 def measure(name: str, settings: list[Any], args: argparse.Namespace) -> list[dict[str, Any]]:
     """All settings of one robot, on the same trajectory of the C engine."""
     model, substeps = model_of(name)
     native = make_physics("native", model, substeps)
     before, ctrls, after = trajectory(native, args.num_envs, args.control_steps, args.seed)
     rows = []
-    for iterations, searches in settings:
-        physics = engine(args.engine, model, substeps, iterations, searches)
+    for iterations, searches, solver in settings:
+        physics = engine(args.engine, model, substeps, iterations, searches, solver)
         step = jax.jit(jax.vmap(lambda s, c, p=physics: p.step({}, s, c)[0]))
         step(*slot(before, ctrls, 0))  # compiles
         errors, began = [], time.perf_counter()
@@ -86,6 +98,7 @@ def measure(name: str, settings: list[Any], args: argparse.Namespace) -> list[di
         row = {
             "robot": name,
             "engine": args.engine,
+            "solver": solver if args.engine == "mjx" else "warp",
             "iterations": iterations,
             "line_search": searches,
             "off": float((~(error <= OFF)).mean()),
@@ -94,7 +107,7 @@ def measure(name: str, settings: list[Any], args: argparse.Namespace) -> list[di
             "cpu_ms_per_control_step": round(1e3 * took / args.control_steps, 1),
         }
         if args.gpu:
-            row |= elsewhere(f"{name}:{iterations}:{searches}", args.gpu)
+            row |= elsewhere(f"{name}:{iterations}:{searches}:{solver}", args.gpu)
         rows.append(row)
         print(json.dumps(row), flush=True)
     return rows
@@ -107,17 +120,20 @@ def model_of(name: str) -> tuple[mujoco.MjModel, int]:
 
 
 def engine(
-    name: str, model: mujoco.MjModel, substeps: int, iterations: int, searches: int
+    name: str, model: mujoco.MjModel, substeps: int, iterations: int, searches: int, solver: str
 ) -> Physics:
-    """An engine with other bounds on its solver."""
+    """An engine with other bounds on its solver, or with MJX's own solver."""
     module: Any = MODULES[name]
-    kept = module.SOLVER_ITERATIONS, module.LINESEARCH_ITERATIONS
-    try:
-        module.SOLVER_ITERATIONS, module.LINESEARCH_ITERATIONS = iterations, searches
+    changes = {"SOLVER_ITERATIONS": iterations, "LINESEARCH_ITERATIONS": searches}
+    if solver == MJX:
+        changes |= {"MJX_LINESEARCH_ITERATIONS": searches}
+    with contextlib.ExitStack() as stack:
+        for attribute, value in changes.items():
+            stack.enter_context(mock.patch.object(module, attribute, value))
+        if solver == MJX:
+            stack.enter_context(mock.patch.object(newton, "suits", return_value=False))
         made: Physics = module.make(model, substeps, ())
-        return made
-    finally:
-        module.SOLVER_ITERATIONS, module.LINESEARCH_ITERATIONS = kept
+    return made
 
 
 def trajectory(
@@ -166,11 +182,11 @@ def elsewhere(setting: str, card: str) -> dict[str, Any]:
     return found
 
 
-def compiled(name: str, iterations: str, searches: str, card: str) -> dict[str, Any]:
+def compiled(name: str, iterations: str, searches: str, solver: str, card: str) -> dict[str, Any]:
     """Launches and bytes of one control step of `COMPILED_FOR` environments on a card."""
     on = gpu_compiler.sharding(gpu_compiler.target(card))
     model, substeps = model_of(name)
-    physics = engine("mjx", model, substeps, int(iterations), int(searches))
+    physics = engine("mjx", model, substeps, int(iterations), int(searches), solver)
 
     def form(leaf: Any) -> Any:
         return jax.ShapeDtypeStruct((COMPILED_FOR, *leaf.shape), jnp.float32, sharding=on)
@@ -179,22 +195,27 @@ def compiled(name: str, iterations: str, searches: str, card: str) -> dict[str, 
     state, ctrl = jax.tree.map(form, state_at(model)), form(np.zeros(model.nu))
     program = jax.jit(step).lower(state, ctrl).compile()
     text = program.as_text()
+    at_most = hlo.launches(text, int(iterations))
     return {
         "gpu": card,
-        "launches_at_most": hlo.launches(text, int(iterations)).total,
+        "launches_at_most": at_most.total,
+        "waits_of_the_host_at_most": at_most.waits,
         "launches_with_two_iterations": hlo.launches(text, 2).total,
         "temporary_bytes_per_env": program.memory_analysis().temp_size_in_bytes // COMPILED_FOR,
     }
 
 
 def show(rows: list[dict[str, Any]]) -> None:
-    print(f"{'robot':10} {'bounds':>7} {'off':>8} {'largest':>9} {'CPU ms':>7} {'launches':>9}")
+    """The table, one line per robot and setting."""
+    print(
+        f"{'robot':10} {'solver':>7} {'bounds':>7} {'off':>8} {'largest':>9} {'CPU ms':>7} launches"
+    )
     for r in rows:
         bounds = f"{r['iterations']}/{r['line_search']}"
         launches = f"{r['launches_at_most']:,}" if "gpu" in r else "-"
         print(
-            f"{r['robot']:10} {bounds:>7} {r['off']:8.2%} {r['largest_error']:9.2g} "
-            f"{r['cpu_ms_per_control_step']:7.1f} {launches:>9}"
+            f"{r['robot']:10} {r['solver']:>7} {bounds:>7} {r['off']:8.2%} "
+            f"{r['largest_error']:9.2g} {r['cpu_ms_per_control_step']:7.1f} {launches:>8}"
         )
 
 

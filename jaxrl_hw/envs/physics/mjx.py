@@ -26,7 +26,7 @@ go on until the slowest has, and on an accelerator always to the bound, so that 
 to look. At these bounds at most one control step in a thousand is off by more than 1e-3 in qpos,
 under large random actions; with 7 iterations three times as many are, with 2 trips of the line
 search ten times as many (benchmarks/physics_settings.py)."""
-_MJX_LINESEARCH_ITERATIONS = 5
+MJX_LINESEARCH_ITERATIONS = 5
 """The same for `mjx.solve`, which solves models that `newton` does not know; as exact as 16."""
 
 
@@ -50,7 +50,7 @@ def make(
     shared = shared.tree_replace(
         {
             "opt.iterations": bounds.iterations,
-            "opt.ls_iterations": min(_MJX_LINESEARCH_ITERATIONS, int(model.opt.ls_iterations)),
+            "opt.ls_iterations": min(MJX_LINESEARCH_ITERATIONS, int(model.opt.ls_iterations)),
         }
     )
     physics_step = _stepper(model, bounds)
