@@ -42,10 +42,12 @@ def make(
     """The MJX engine for a model; see `jaxrl_hw.envs.physics.make_physics`."""
     here = jax.local_devices()[0]  # MJX's default is the first device of all processes
     shared = mjx.put_model(model, here, impl="jax")
+    empty = mjx.make_data(model, here, impl="jax")
     bounds = newton.Bounds(
         min(SOLVER_ITERATIONS, int(model.opt.iterations)),
         min(LINESEARCH_ITERATIONS, int(model.opt.ls_iterations)),
         float(model.opt.tolerance),
+        newton.lone_rows(model, empty),
     )
     shared = shared.tree_replace(
         {
@@ -53,7 +55,8 @@ def make(
             "opt.ls_iterations": min(MJX_LINESEARCH_ITERATIONS, int(model.opt.ls_iterations)),
         }
     )
-    physics_step = _stepper(model, bounds)
+    known = empty._impl.efc_J.size > 0 and newton.suits(model)
+    physics_step = _stepper(model, bounds) if known else mjx.step
 
     nu = int(model.nu)
     implicit = model.opt.integrator == mujoco.mjtIntegrator.mjINT_IMPLICITFAST
@@ -86,15 +89,9 @@ def make(
 
 
 def _stepper(model: mujoco.MjModel, bounds: newton.Bounds) -> Callable[[Any, Any], Any]:
-    """A physics step, with our own constraint solver where it suits the model."""
-    integrators = {
-        mujoco.mjtIntegrator.mjINT_EULER: mjx.euler,
-        mujoco.mjtIntegrator.mjINT_IMPLICITFAST: mjx.implicit,
-    }
-    integrate = integrators.get(model.opt.integrator)
-    constrained = mjx.make_data(model, impl="jax")._impl.efc_J.size > 0
-    if integrate is None or not constrained or not newton.suits(model):
-        return mjx.step
+    """A physics step with our own constraint solver."""
+    implicit = model.opt.integrator == mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    integrate = mjx.implicit if implicit else mjx.euler
 
     def step(own: Any, data: Any) -> Any:
         data = mjx.sensor_pos(own, mjx.fwd_position(own, data))

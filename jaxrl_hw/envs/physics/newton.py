@@ -33,7 +33,7 @@ _INSIDE = np.arange(1, 7, dtype=np.float32) / 7.0
 
 
 class Bounds(NamedTuple):
-    """When the solver stops."""
+    """When the solver stops, and what it may rely on; plain numbers."""
 
     iterations: int
     """Newton steps at most."""
@@ -41,6 +41,8 @@ class Bounds(NamedTuple):
     """Of the line search in each."""
     tolerance: float
     """An environment rests once a step lowers its cost, over the trace of M, by less."""
+    lone: tuple[int, int] = (0, 0)
+    """The first and the last but one of the rows that concern a single degree of freedom each."""
 
 
 class Problem(NamedTuple):
@@ -72,11 +74,26 @@ class End(NamedTuple):
 
 
 def suits(model: mujoco.MjModel) -> bool:
-    """Whether this solver knows the model's friction cones.
+    """Whether this solver knows the model's friction cones, and its place in the integrator.
 
     Which solver the model asks for does not matter: all of MuJoCo's find the same minimum.
     """
-    return bool(model.opt.cone == mujoco.mjtCone.mjCONE_PYRAMIDAL)
+    single = (mujoco.mjtIntegrator.mjINT_EULER, mujoco.mjtIntegrator.mjINT_IMPLICITFAST)
+    pyramidal = model.opt.cone == mujoco.mjtCone.mjCONE_PYRAMIDAL
+    return bool(pyramidal and model.opt.integrator in single)
+
+
+def lone_rows(model: mujoco.MjModel, data: Any) -> tuple[int, int]:
+    """Where the rows of dry friction and of joints' limits lie, for `Bounds.lone`.
+
+    data: any mjx.Data of the model. With tendons, or with ball joints that have limits, these rows
+    may have several entries: then none is counted.
+    """
+    balls = model.jnt_type == mujoco.mjtJoint.mjJNT_BALL
+    if model.ntendon or np.any(balls & (model.jnt_limited > 0)):
+        return (0, 0)
+    rows = data._impl
+    return (rows.ne, rows.ne + rows.nf + rows.nl)
 
 
 def solve(mass: Array, data: Any, bounds: Bounds) -> Any:
@@ -169,13 +186,10 @@ def _newton_step(problem: Problem, point: Point, bounds: Bounds) -> tuple[Point,
     n = problem.aref.shape[0]
     jacobian, mass = problem.rows[:n], problem.rows[n:]
     force, changes = _forces(problem, point.x)
-    curved = (problem.stiffness * changes)[:, None] * jacobian
-    # one product for J' D J and J' force
-    product = jacobian.T @ jnp.concatenate((curved, force[:, None]), axis=1)
-    gradient = point.inertial - problem.smooth_force - product[:, -1]
-    direction = _against(mass + product[:, :-1], gradient)
-    along = problem.rows @ direction
+    gradient = point.inertial - problem.smooth_force - jacobian.T @ force
+    direction = _against(_hessian(problem, changes, bounds.lone), gradient)
     slope = direction @ gradient
+    along = problem.rows @ direction
     length = _least(
         _slopes(problem, point.x, along[:n], slope + force @ along[:n], direction @ along[n:]),
         bounds.trips,
@@ -186,6 +200,17 @@ def _newton_step(problem: Problem, point: Point, bounds: Bounds) -> tuple[Point,
         point.inertial + length * along[n:],
     )
     return moved, -length * slope < bounds.tolerance * jnp.trace(mass)
+
+
+def _hessian(problem: Problem, changes: Array, lone: tuple[int, int]) -> Array:
+    """M + J' D J of the rows whose force changes, [nv, nv]; lone rows add to its diagonal only."""
+    n, (first, last) = problem.aref.shape[0], lone
+    jacobian, mass = problem.rows[:n], problem.rows[n:]
+    stiffness = problem.stiffness * changes
+    diagonal = jnp.square(jacobian[first:last]).T @ stiffness[first:last]
+    others = jnp.concatenate((jacobian[:first], jacobian[last:]))
+    weight = jnp.concatenate((stiffness[:first], stiffness[last:]))
+    return mass + jnp.diag(diagonal) + others.T @ (weight[:, None] * others)
 
 
 def _against(hessian: Array, gradient: Array) -> Array:

@@ -93,6 +93,10 @@ def test_the_accelerations_are_those_of_the_c_engine() -> None:
     wanted = accelerations(model, found)
     assert np.abs(wanted).max() > 20.0  # rad/s^2, m/s^2
     np.testing.assert_allclose(solved.qacc, wanted, rtol=2e-3, atol=2e-2)
+    lone = BOUNDS._replace(lone=newton.lone_rows(model, mjx.make_data(model, impl="jax")))
+    assert lone.lone == (1, 4)  # after the equality: two of dry friction, one of a limit
+    sparser = jax.jit(jax.vmap(lambda p, s: newton.until_at_rest(p, s, lone)))(problem, start)
+    np.testing.assert_allclose(sparser.qacc, wanted, rtol=2e-3, atol=2e-2)
     apart = np.abs(np.asarray(problem.smooth) - wanted).max(axis=1)
     assert (apart > 1.0).mean() > 0.5  # most states have constraints that push
 
