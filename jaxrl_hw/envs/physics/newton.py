@@ -15,7 +15,6 @@ All functions are for one environment, and vmapped.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -24,12 +23,10 @@ import mujoco
 import numpy as np
 from jax import Array, lax
 
+from jaxrl_hw.envs.physics.line_search import Slopes, least
+
 _CORNER = 1e30
 """Of the bordered Hessian: larger than any g' H^-1 g, and far below float32's largest."""
-
-_BEYOND = np.array([0.015, 0.06, 0.125, 0.25, 0.5, 1.0, 2.0, 8.0], np.float32)
-_INSIDE = np.arange(1, 7, dtype=np.float32) / 7.0
-"""Where a trip of the line search looks: in Newton steps, and in widths of the bracket."""
 
 
 class Bounds(NamedTuple):
@@ -63,14 +60,6 @@ class Point(NamedTuple):
     qacc: Array  # [nv]
     x: Array  # J qacc - aref, [n]
     inertial: Array  # M qacc, [nv]
-
-
-class End(NamedTuple):
-    """A step length, with the slope and curvature of the cost there; scalars."""
-
-    length: Array
-    slope: Array
-    curvature: Array
 
 
 def suits(model: mujoco.MjModel) -> bool:
@@ -190,7 +179,7 @@ def _newton_step(problem: Problem, point: Point, bounds: Bounds) -> tuple[Point,
     direction = _against(_hessian(problem, changes, bounds.lone), gradient)
     slope = direction @ gradient
     along = problem.rows @ direction
-    length = _least(
+    length = least(
         _slopes(problem, point.x, along[:n], slope + force @ along[:n], direction @ along[n:]),
         bounds.trips,
     )
@@ -230,9 +219,6 @@ def _against(hessian: Array, gradient: Array) -> Array:
     return solved[:nv, 0]
 
 
-Slopes = Callable[[Array], tuple[Array, Array]]
-
-
 def _slopes(problem: Problem, x: Array, moved: Array, smooth: Array, curvature: Array) -> Slopes:
     """The slope and curvature of the cost at step lengths, [k] each.
 
@@ -246,41 +232,3 @@ def _slopes(problem: Problem, x: Array, moved: Array, smooth: Array, curvature: 
         return slope, curvature + bent
 
     return at
-
-
-def _least(at: Slopes, trips: int) -> Array:
-    """The step length at which the slope is 0, between the ends that the trips leave.
-
-    There the cost's slope is taken for a straight line, which is exact where no row's force meets
-    a bound between them.
-    """
-    slope, curvature = at(jnp.zeros(1))
-    falls = End(jnp.zeros_like(slope[0]), slope[0], curvature[0])
-    rises = End(jnp.full_like(slope[0], jnp.inf), -slope[0], curvature[0])  # not known yet
-    for _ in range(trips):
-        falls, rises = _narrowed(falls, rises, at)
-    width = jnp.where(jnp.isfinite(rises.length), rises.length - falls.length, 0.0)
-    rise = jnp.maximum(rises.slope - falls.slope, mujoco.mjMINVAL)
-    return falls.length - width * jnp.clip(falls.slope / rise, -1.0, 0.0)
-
-
-def _narrowed(falls: End, rises: End, at: Slopes) -> tuple[End, End]:
-    """The ends after a look at eight lengths at once.
-
-    Between two ends: a Newton step from each, and six that divide the rest evenly. As long as no
-    end rises: shares and multiples of a Newton step, which is too long where rows begin to push.
-    """
-    bounded = jnp.isfinite(rises.length)
-    width = jnp.where(bounded, rises.length - falls.length, 0.0)
-    step = -falls.slope / falls.curvature
-    back = jnp.where(bounded, rises.slope / rises.curvature, 0.0)
-    between = jnp.concatenate((jnp.stack((step, width - back)), width * _INSIDE))
-    looked = falls.length + jnp.where(bounded, jnp.clip(between, 0.0, width), step * _BEYOND)
-    slopes, curvatures = at(looked)
-    for k in range(len(_BEYOND)):  # selections of scalars: an argmin would be four kernels
-        new = End(looked[k], slopes[k], curvatures[k])
-        later = (new.slope < 0.0) & (new.length >= falls.length)
-        sooner = (new.slope >= 0.0) & (new.length <= rises.length)
-        falls = jax.tree.map(lambda a, b, use=later: jnp.where(use, b, a), falls, new)
-        rises = jax.tree.map(lambda a, b, use=sooner: jnp.where(use, b, a), rises, new)
-    return falls, rises
