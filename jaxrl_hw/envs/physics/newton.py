@@ -45,7 +45,8 @@ class Bounds(NamedTuple):
 class Problem(NamedTuple):
     """What does not change while it is solved: n rows, nv degrees of freedom."""
 
-    rows: Array  # the rows' Jacobian J above the mass matrix M, [n + nv, nv]
+    jacobian: Array  # J of the rows, [n, nv]
+    mass: Array  # M, [nv, nv]
     aref: Array  # accelerations that the rows ask for, [n]
     stiffness: Array  # D, force per acceleration, [n]
     low: Array  # of the rows' forces, [n]
@@ -105,7 +106,7 @@ def solve(mass: Array, data: Any, bounds: Bounds) -> Any:
     return data.tree_replace(
         {
             "qacc": found.qacc,
-            "qfrc_constraint": problem.rows[: force.shape[0]].T @ force,
+            "qfrc_constraint": problem.jacobian.T @ force,
             "_impl.efc_force": force,
         }
     )
@@ -118,16 +119,16 @@ def problem_of(mass: Array, data: Any) -> Problem:
     row = jnp.arange(n)
     low = jnp.where(row < equal, -jnp.inf, jnp.where(row < rubbing, -efc.efc_frictionloss, 0.0))
     high = jnp.where((row < equal) | (row >= rubbing), jnp.inf, efc.efc_frictionloss)
-    rows = jnp.concatenate((efc.efc_J, mass))
-    return Problem(rows, efc.efc_aref, efc.efc_D, low, high, data.qfrc_smooth, data.qacc_smooth)
+    return Problem(
+        efc.efc_J, mass, efc.efc_aref, efc.efc_D, low, high, data.qfrc_smooth, data.qacc_smooth
+    )
 
 
 def start_of(problem: Problem, warm: Array) -> Point:
     """The better of two guesses: the last step's accelerations, and those without constraints."""
-    n = problem.aref.shape[0]
     guesses = jnp.stack((warm, problem.smooth))
-    products = guesses @ problem.rows.T
-    points = Point(guesses, products[:, :n] - problem.aref, products[:, n:])
+    x = guesses @ problem.jacobian.T - problem.aref
+    points = Point(guesses, x, guesses @ problem.mass)
     force, _ = _forces(problem, points.x)
     compliance = 1.0 / jnp.maximum(problem.stiffness, mujoco.mjMINVAL)
     rows = (-force * (points.x + 0.5 * force * compliance)).sum(axis=-1)
@@ -172,34 +173,32 @@ def every_iteration(problem: Problem, start: Point, bounds: Bounds) -> Point:
 
 def _newton_step(problem: Problem, point: Point, bounds: Bounds) -> tuple[Point, Array]:
     """The point of least cost along Newton's direction, and whether it is as good as before."""
-    n = problem.aref.shape[0]
-    jacobian, mass = problem.rows[:n], problem.rows[n:]
     force, changes = _forces(problem, point.x)
-    gradient = point.inertial - problem.smooth_force - jacobian.T @ force
+    gradient = point.inertial - problem.smooth_force - problem.jacobian.T @ force
     direction = _against(_hessian(problem, changes, bounds.lone), gradient)
     slope = direction @ gradient
-    along = problem.rows @ direction
-    length = least(
-        _slopes(problem, point.x, along[:n], slope + force @ along[:n], direction @ along[n:]),
-        bounds.trips,
-    )
-    moved = Point(
+    moved, pushed = problem.jacobian @ direction, problem.mass @ direction
+    smooth = slope + force @ moved
+    at = _slopes(problem, point.x, moved, smooth, direction @ pushed)
+    length = least(at, bounds.trips)
+    new = Point(
         point.qacc + length * direction,
-        point.x + length * along[:n],
-        point.inertial + length * along[n:],
+        point.x + length * moved,
+        point.inertial + length * pushed,
     )
-    return moved, -length * slope < bounds.tolerance * jnp.trace(mass)
+    return new, -length * slope < bounds.tolerance * jnp.trace(problem.mass)
 
 
 def _hessian(problem: Problem, changes: Array, lone: tuple[int, int]) -> Array:
     """M + J' D J of the rows whose force changes, [nv, nv]; lone rows add to its diagonal only."""
-    n, (first, last) = problem.aref.shape[0], lone
-    jacobian, mass = problem.rows[:n], problem.rows[n:]
-    stiffness = problem.stiffness * changes
+    first, last = lone
+    jacobian, stiffness = problem.jacobian, problem.stiffness * changes
     diagonal = jnp.square(jacobian[first:last]).T @ stiffness[first:last]
-    others = jnp.concatenate((jacobian[:first], jacobian[last:]))
-    weight = jnp.concatenate((stiffness[:first], stiffness[last:]))
-    return mass + jnp.diag(diagonal) + others.T @ (weight[:, None] * others)
+    others, weight = jacobian[last:], stiffness[last:]
+    if first:
+        others = jnp.concatenate((jacobian[:first], others))
+        weight = jnp.concatenate((stiffness[:first], weight))
+    return problem.mass + jnp.diag(diagonal) + others.T @ (weight[:, None] * others)
 
 
 def _against(hessian: Array, gradient: Array) -> Array:
