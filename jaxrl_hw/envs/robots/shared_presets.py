@@ -139,7 +139,6 @@ LEGS_DRIVEN: dict[str, dict[str, Any]] = {
                     **_REAL_AND_EXACT,
                     **_STAYS_UP,
                     "joystick.zero_command": 0.35,  # pushed, a standing robot falls first
-                    "joystick.standing_phase_speed": 0.45,
                     "joystick.reward.landing": -2.0,
                     "joystick.reward.alive": 3.5,
                 },
