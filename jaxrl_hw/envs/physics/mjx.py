@@ -24,8 +24,8 @@ LINESEARCH_ITERATIONS = 3
 """Bounds on the solver. C MuJoCo stops each simulation when it has converged; here all environments
 go on until the slowest has, and on an accelerator always to the bound, so that the host never has
 to look. At these bounds at most one control step in a thousand is off by more than 1e-3 in qpos,
-under large random actions; with 7 iterations three times as many are, with 2 trips of the line
-search ten times as many (benchmarks/physics_settings.py)."""
+under large random actions; with 7 iterations up to five times as many are, with 6 some fifty times.
+Two trips would do for the robots that were measured (benchmarks/physics_settings.py)."""
 MJX_LINESEARCH_ITERATIONS = 5
 """The same for `mjx.solve`, which solves models that `newton` does not know; as exact as 16."""
 
