@@ -67,6 +67,23 @@ print([round(float(f[63, 34, 34]) ** 2, 4) for f in made])
 """
 
 
+WITHOUT_A_PLAN = """
+import os
+from jaxrl_hw.config.factory import make_task
+from jaxrl_hw.config.schema import Config
+make_task(Config(robot="cartpole", physics="mjx"))
+print(os.environ["NPROC"])
+"""
+
+
+def test_environments_on_mjx_that_no_plan_made_have_spare_threads_too():
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("XLA", "NPROC"))}
+    command = [sys.executable, "-c", WITHOUT_A_PLAN]
+    env["JAX_PLATFORMS"] = "cpu"
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert int(done.stdout) == usable_cores() + xla.SPARE_WORKERS
+
+
 @pytest.mark.slow
 def test_factorizations_side_by_side_do_not_wait_for_each_other():
     """As many as two cores' own threads and more: without spare ones they hang in jaxlib."""

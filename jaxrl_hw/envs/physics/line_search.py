@@ -26,15 +26,15 @@ class End(NamedTuple):
     curvature: Array
 
 
-def least(at: Slopes, trips: int) -> Array:
+def least(at: Slopes, slope: Array, curvature: Array, trips: int) -> Array:
     """The step length at which the slope is 0, between the ends that the trips leave.
 
-    There the cost's slope is taken for a straight line, which is exact where no row's force meets
-    a bound between them.
+    Between them the cost's slope counts as a straight line, which is exact where it has no bend.
+
+    slope, curvature: of the cost at length 0; the slope is negative.
     """
-    slope, curvature = at(jnp.zeros(1))
-    falls = End(jnp.zeros_like(slope[0]), slope[0], curvature[0])
-    rises = End(jnp.full_like(slope[0], jnp.inf), -slope[0], curvature[0])  # not known yet
+    falls = End(jnp.zeros_like(slope), slope, curvature)
+    rises = End(jnp.full_like(slope, jnp.inf), -slope, curvature)  # not known yet
     for _ in range(trips):
         falls, rises = _narrowed(falls, rises, at)
     width = jnp.where(jnp.isfinite(rises.length), rises.length - falls.length, 0.0)

@@ -39,7 +39,7 @@ class Bounds(NamedTuple):
     tolerance: float
     """An environment rests once a step lowers its cost, over the trace of M, by less."""
     lone: tuple[int, int] = (0, 0)
-    """The first and the last but one of the rows that concern a single degree of freedom each."""
+    """Rows that concern one degree of freedom each: the first of them, and the first after them."""
 
 
 class Problem(NamedTuple):
@@ -52,7 +52,7 @@ class Problem(NamedTuple):
     low: Array  # of the rows' forces, [n]
     high: Array
     smooth_force: Array  # all forces but the rows', [nv]
-    smooth: Array  # a0, the accelerations that it brings, [nv]
+    smooth: Array  # a0, the accelerations that it causes, [nv]
 
 
 class Point(NamedTuple):
@@ -64,7 +64,7 @@ class Point(NamedTuple):
 
 
 def suits(model: mujoco.MjModel) -> bool:
-    """Whether this solver knows the model's friction cones, and its place in the integrator.
+    """Whether this solver handles the model's friction cones and its integrator.
 
     Which solver the model asks for does not matter: all of MuJoCo's find the same minimum.
     """
@@ -94,8 +94,8 @@ def solve(mass: Array, data: Any, bounds: Bounds) -> Any:
         accelerations without any constraint are a better one.
     """
     problem = problem_of(mass, data)
-    # On an accelerator the host would wait after every trip of a loop that ends when it likes, and
-    # of thousands of environments some need all trips.
+    # On an accelerator the host waits after every trip of a loop whose end is not known, and of
+    # thousands of environments some need all iterations anyway.
     found = lax.platform_dependent(
         problem,
         start_of(problem, data.qacc_warmstart),
@@ -180,7 +180,8 @@ def _newton_step(problem: Problem, point: Point, bounds: Bounds) -> tuple[Point,
     moved, pushed = problem.jacobian @ direction, problem.mass @ direction
     smooth = slope + force @ moved
     at = _slopes(problem, point.x, moved, smooth, direction @ pushed)
-    length = least(at, bounds.trips)
+    # along Newton's direction d the curvature d' H d is -d' g
+    length = least(at, slope, -slope, bounds.trips)
     new = Point(
         point.qacc + length * direction,
         point.x + length * moved,
@@ -202,10 +203,10 @@ def _hessian(problem: Problem, changes: Array, lone: tuple[int, int]) -> Array:
 
 
 def _against(hessian: Array, gradient: Array) -> Array:
-    """-H^-1 g, with one triangular solve instead of two.
+    """Newton's direction d = -H^-1 g, with one triangular solve instead of two.
 
-    The last row of the Cholesky factor of [[H, g], [g', corner]] is L^-1 g: what is left is to
-    solve L' d = -L^-1 g, which the bordered factor does with d's last entry 1.
+    The Cholesky factor of [[H, g], [g', corner]] has L^-1 g as its last row. So L' d = -L^-1 g is
+    left to solve. The bordered factor solves it where d is followed by a 1.
     """
     nv = gradient.shape[0]
     corner = jnp.full((1,), _CORNER, gradient.dtype)
