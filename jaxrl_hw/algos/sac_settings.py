@@ -11,8 +11,8 @@ from jaxrl_hw.algos.replay_knobs import REPLAY_ENTRY, ReplayConfig, replay_needs
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.types import Needs, Sizes, setting
 
-_REPLAY, _BATCH = 1_000_000, 8192
-"""What suits any device that steps thousands of environments."""
+_REPLAY, _BATCH, _CPU_BATCH = 1_000_000, 8192, 1024
+"""What suits a device that steps thousands of environments, and a CPU that steps hundreds."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,22 @@ class SACConfig(ReplayConfig):
     """Soft actor-critic (Haarnoja et al. 2018, arXiv:1812.05905). The defaults suit many
     environments side by side; the cartpole's preset has those of few."""
 
-    alpha_start: float = setting(0.1, at_least=1e-6)
-    """Temperature at the start: the weight of the policy's entropy."""
+    motion_prior: bool = setting(True)
+    """Pretrain the policy on the task's open-loop motion (stepping in place), if it has one."""
+    prior_coef: float = setting(0.04, at_least=0.0)
+    """Weight of the policy's distance from its motion prior, squared, in units of action, summed
+    over the motors. It falls linearly to 0 over prior_steps. Without it the critics lead the policy
+    away from the motion within some 30,000 env steps, and it stands still."""
+    prior_steps: int = setting(1_500_000, unit="env steps", at_least=0)
+    """Env steps after which the motion prior no longer counts; 0: it is where the policy starts,
+    and no more."""
+    critic_warmup_steps: int = setting(0, unit="env steps", at_least=0)
+    """Env steps at the start in which only the critics learn."""
+    policy_delay: int = setting(4, at_least=1)
+    """The policy and the temperature learn at every so many gradient steps, the critics at each."""
+    alpha_start: float = setting(1e-3, at_least=1e-6)
+    """Temperature at the start: the weight of the policy's entropy. It must be small beside a
+    step's reward times the number of motors, or the policy seeks noise alone at first."""
     target_entropy: float = setting(-0.5)
     """Entropy per motor, in nats of an action's own units, that the temperature holds the policy
     to: -0.5 is a standard deviation of 0.15."""
@@ -75,7 +89,16 @@ def _needs(sac: SACConfig, net: NetConfig, sizes: Sizes) -> Needs:
 
 
 def _sized(sac: SACConfig, num_envs: int, platform: str = "cpu") -> SACConfig:
-    return sized_for(sac, num_envs, _REPLAY, _BATCH)
+    return sized_for(sac, num_envs, _REPLAY, _CPU_BATCH if platform == "cpu" else _BATCH)
+
+
+def _why(sac: SACConfig, platform: str) -> str:
+    on_cpu = platform == "cpu"
+    names = ("a CPU", "an accelerator") if on_cpu else ("an accelerator", "a CPU")
+    usual, other = (_CPU_BATCH, _BATCH) if on_cpu else (_BATCH, _CPU_BATCH)
+    if sac.batch_size == usual:
+        return f"batches usual on {names[0]}; on {names[1]} {other:,}"
+    return f"usual on {names[0]} are batches of {usual:,}"
 
 
 def _check(sac: SACConfig, circumstances: Circumstances) -> None:
@@ -98,6 +121,7 @@ ENTRY = AlgorithmEntry(
     "jaxrl_hw.algos.sac",
     _sized,
     check=_check,
+    why=_why,
     ignores=("net.gru",),
     **REPLAY_ENTRY,
 )

@@ -39,6 +39,8 @@ BEFORE = {
     "ppo.weight_averaging": 0.0,
     "ppo.critic_warmup_steps": 0,
     "ppo.estimation_coef": 0.0,
+    "sac.motion_prior": False,
+    "sac.policy_delay": 1,
     "timesteps": 0,
     "eval_every": 0,
 }

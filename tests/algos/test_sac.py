@@ -10,7 +10,7 @@ import numpy as np
 import optax
 
 from jaxrl_hw import NetConfig
-from jaxrl_hw.algos import sac
+from jaxrl_hw.algos import sac, sac_nets
 from jaxrl_hw.algos.networks.critic import Critics, project
 from jaxrl_hw.algos.networks.mlp import MLP
 from jaxrl_hw.algos.off_policy import blend, weighted_mean
@@ -28,13 +28,13 @@ def test_the_density_of_squashed_actions_sums_to_one() -> None:
     x = jnp.linspace(-8.0, 8.0, 20_001)
     action = 2.0 * jnp.tanh(x)
     log_normal = -0.5 * ((x - 0.3) / 0.7) ** 2 - jnp.log(0.7 * jnp.sqrt(2.0 * jnp.pi))
-    density = np.exp(log_normal - sac.log_stretch(x, jnp.array(2.0)))
+    density = np.exp(log_normal - sac_nets.log_stretch(x, jnp.array(2.0)))
     inner = np.abs(np.asarray(action)) < 1.999
     whole = np.trapezoid(np.where(inner, density, 0.0), np.asarray(action))
     np.testing.assert_allclose(whole, 1.0, atol=2e-3)
     slope = np.gradient(np.asarray(action, np.float64), np.asarray(x, np.float64))
     some = slice(8_000, 12_000)
-    stretch = np.exp(sac.log_stretch(x, jnp.array(2.0)))
+    stretch = np.exp(sac_nets.log_stretch(x, jnp.array(2.0)))
     np.testing.assert_allclose(stretch[some], slope[some], rtol=1e-3)
 
 
