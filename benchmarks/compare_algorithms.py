@@ -81,7 +81,7 @@ TASKS = {
         _returns(SWINGS_UP),
     ),
     "g1_12dof": Task(
-        {"ppo": [*_LEGS, "--timesteps", "5M"], "sac": [*_LEGS, "--timesteps", "2M"]},
+        {"ppo": [*_LEGS, "--timesteps", "5M"], "sac": _LEGS},
         3,
         "eval/velocity_error",
         "0.15 m/s, no fall",

@@ -22,11 +22,11 @@ class SACConfig(ReplayConfig):
 
     motion_prior: bool = setting(True)
     """Pretrain the policy on the task's open-loop motion (stepping in place), if it has one."""
-    prior_coef: float = setting(0.04, at_least=0.0)
+    prior_coef: float = setting(0.06, at_least=0.0)
     """Weight of the policy's distance from its motion prior, squared, in units of action, summed
     over the motors. It falls linearly to 0 over prior_steps. Without it the critics lead the policy
     away from the motion within some 30,000 env steps, and it stands still."""
-    prior_steps: int = setting(1_500_000, unit="env steps", at_least=0)
+    prior_steps: int = setting(4_000_000, unit="env steps", at_least=0)
     """Env steps after which the motion prior no longer counts; 0: it is where the policy starts,
     and no more."""
     critic_warmup_steps: int = setting(0, unit="env steps", at_least=0)

@@ -75,6 +75,17 @@ LEGGED: dict[str, dict[str, Any]] = {
         "curriculum": ({"env_steps": WALKS, "settings": REAL},),
         **_NOMINAL,
     },
+    # its noise is small: more of it, and a robot falls before it learns to step
+    "sac": {
+        "timesteps": 6_000_000,
+        "net.init_std": 0.3,
+        "sac.buffer_size": 400_000,
+        "sac.n_step": 3,
+        "sac.tau": 0.05,
+        "sac.learning_rate": 5e-4,
+        "sac.target_entropy": -0.2,
+        "sac.alpha_learning_rate": 3e-3,
+    },
 }
 _REAL_AND_EXACT: dict[str, Any] = {
     **REAL,
