@@ -66,8 +66,8 @@ def log_stretch(x: Array, limit: Array) -> Array:
 
 def fresh(config: SACConfig, nets: Nets, init_std: float, spec: EnvSpec, key: Array) -> Params:
     """Networks that know nothing yet, and noise of init_std in units of action. Consumes key but
-    for its third part, which is the motion prior's."""
-    key_policy, key_critics, _ = jax.random.split(key, 3)
+    for what `cloned` folds in."""
+    key_policy, key_critics = jax.random.split(key)
     size = spec.critic_size + spec.action_size
     critics = jax.vmap(lambda k: nets.critics.mlp.init(k, jnp.zeros(size)))(
         jax.random.split(key_critics, 2)
@@ -85,7 +85,7 @@ def fresh(config: SACConfig, nets: Nets, init_std: float, spec: EnvSpec, key: Ar
 def cloned(config: SACConfig, nets: Nets, learner: Learner, motion: Motion, key: Array) -> Learner:
     """The learner with its policy's mean fitted to a motion. Consumes what `fresh` leaves of
     key."""
-    _, _, key_motion = jax.random.split(key, 3)
+    key_motion = jax.random.fold_in(key, 2)
     policy = clone_motion(nets.policy, learner.params.policy, motion, key_motion, nets.mean)
     params = learner.params._replace(policy=policy)
     if params.prior:

@@ -198,13 +198,16 @@ REPLAY = {
     "tau": 0.1,
     "learning_rate": 3e-3,
 }
+DIRECT: dict[str, Any] = {"alpha_start": 0.1, "policy_delay": 1, "prior_coef": 0.0}
 ACTIONS = np.array([[-0.7], [0.0], [0.7]], np.float32)
 OTHERS: dict[str, Callable[[], Algorithm]] = {
     "a2c": lambda: a2c.make(
         A2CConfig(n_steps=8, gamma=0.8, learning_rate=1e-2), NET, EnvSpec(1, 1, 1)
     ),
     "sac": lambda: sac.make(
-        SACConfig(**REPLAY, target_entropy=-2.0, alpha_learning_rate=1e-2), NET, EnvSpec(1, 1, 1)
+        SACConfig(**REPLAY, target_entropy=-2.0, alpha_learning_rate=1e-2, **DIRECT),
+        NET,
+        EnvSpec(1, 1, 1),
     ),
     "dqn": lambda: dqn.make(
         DQNConfig(**REPLAY, widths=(16,), epsilon_steps=4000, epsilon_end=0.2),
