@@ -26,7 +26,7 @@ from jaxrl_hw.algos.replay import Replay
 from jaxrl_hw.algos.replay_knobs import history_of
 from jaxrl_hw.algos.sac_nets import Nets, cloned, fresh
 from jaxrl_hw.algos.sac_settings import ENTRY, SACConfig
-from jaxrl_hw.algos.sac_update import OptState, gradient_step, schedule
+from jaxrl_hw.algos.sac_update import OptState, gradient_step, prior_weight
 from jaxrl_hw.types import (
     WHOLE,
     Algorithm,
@@ -65,8 +65,8 @@ def make(config: SACConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
     ) -> tuple[Learner, Metrics]:
         replay = recipe.remember(learner.replay, batch, batch.action, sees_critic=True)
         stats = take_in(learner.obs_stats, batch.next_obs, shards)
-        now = schedule(config, env_steps_before(batch))
-        step = partial(gradient_step, config, nets, rates, stats, now)
+        held = prior_weight(config, env_steps_before(batch))
+        step = partial(gradient_step, config, nets, rates, stats, held)
         learner = Learner(learner.params, learner.opt_state, stats, replay)
         params, opt_state, metrics = recipe.learn(learner, step, key)
         improved = jnp.maximum(metrics.pop("improved"), 1e-9)
@@ -95,7 +95,7 @@ def make(config: SACConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
         update,
         partial(_policy, nets),
         start=nets.policy.start,
-        clone=partial(cloned, config, nets) if config.motion_prior else None,
+        clone=partial(cloned, nets) if config.motion_prior else None,
         replay=replay,
         parts=parts,
     )

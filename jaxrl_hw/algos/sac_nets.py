@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from jaxrl_hw.algos.motion_prior import clone_motion
 from jaxrl_hw.algos.networks import distributions
@@ -25,14 +25,7 @@ class Params(NamedTuple):
     critics: Any  # leaves [2, ...]
     target: Any  # as critics
     log_alpha: Array  # []
-    prior: Any = ()  # a Prior, or () where none is to hold the policy
-
-
-class Prior(NamedTuple):
-    """The policy as it was fitted to a motion, which later ones are held to."""
-
-    policy: Any
-    weight: Array  # [] of the distance from it; 0 where the task has no motion
+    prior: Any = ()  # the policy as it was fitted to a motion; () where it is not held to one
 
 
 class Nets(NamedTuple):
@@ -66,29 +59,29 @@ def log_stretch(x: Array, limit: Array) -> Array:
 
 def fresh(config: SACConfig, nets: Nets, init_std: float, spec: EnvSpec, key: Array) -> Params:
     """Networks that know nothing yet, and noise of init_std in units of action. Consumes key but
-    for what `cloned` folds in."""
-    key_policy, key_critics = jax.random.split(key)
+    for its third part, which is the motion's."""
+    key_policy, key_critics, _ = jax.random.split(key, 3)
     size = spec.critic_size + spec.action_size
-    critics = jax.vmap(lambda k: nets.critics.mlp.init(k, jnp.zeros(size)))(
-        jax.random.split(key_critics, 2)
+    # one by one: a batch of QR decompositions holds a thread of XLA's until others have done its
+    # parts, and several batches at once hold them all for ever
+    critics = lax.map(
+        lambda k: nets.critics.mlp.init(k, jnp.zeros(size)), jax.random.split(key_critics, 2)
     )
     log_std = jnp.clip(jnp.log(init_std / nets.limit), *LOG_STD)
     policy = with_last_bias(
         nets.policy.init(key_policy), jnp.concatenate([jnp.zeros(spec.action_size), log_std])
     )
     target = jax.tree.map(jnp.copy, critics)
-    holds = config.motion_prior and config.prior_coef > 0.0
-    prior = Prior(jax.tree.map(jnp.copy, policy), jnp.zeros(())) if holds else ()
+    holds = spec.has_motion and config.motion_prior and config.prior_coef > 0.0
+    prior = jax.tree.map(jnp.copy, policy) if holds else ()
     return Params(policy, critics, target, jnp.log(jnp.float32(config.alpha_start)), prior)
 
 
-def cloned(config: SACConfig, nets: Nets, learner: Learner, motion: Motion, key: Array) -> Learner:
+def cloned(nets: Nets, learner: Learner, motion: Motion, key: Array) -> Learner:
     """The learner with its policy's mean fitted to a motion. Consumes what `fresh` leaves of
     key."""
-    key_motion = jax.random.fold_in(key, 2)
-    policy = clone_motion(nets.policy, learner.params.policy, motion, key_motion, nets.mean)
-    params = learner.params._replace(policy=policy)
-    if params.prior:
-        prior = Prior(jax.tree.map(jnp.copy, policy), jnp.float32(config.prior_coef))
-        params = params._replace(prior=prior)
-    return learner._replace(params=params)
+    _, _, key_motion = jax.random.split(key, 3)
+    params = learner.params
+    policy = clone_motion(nets.policy, params.policy, motion, key_motion, nets.mean)
+    prior = jax.tree.map(jnp.copy, policy) if params.prior else ()
+    return learner._replace(params=params._replace(policy=policy, prior=prior))

@@ -29,8 +29,6 @@ class SACConfig(ReplayConfig):
     prior_steps: int = setting(4_000_000, unit="env steps", at_least=0)
     """Env steps after which the motion prior no longer counts; 0: it is where the policy starts,
     and no more."""
-    critic_warmup_steps: int = setting(0, unit="env steps", at_least=0)
-    """Env steps at the start in which only the critics learn."""
     policy_delay: int = setting(4, at_least=1)
     """The policy and the temperature learn at every so many gradient steps, the critics at each."""
     alpha_start: float = setting(1e-3, at_least=1e-6)

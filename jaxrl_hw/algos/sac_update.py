@@ -28,18 +28,10 @@ class OptState(NamedTuple):
     log_alpha: Any
 
 
-class Schedule(NamedTuple):
-    """What depends on the env steps done."""
-
-    is_warming: Array  # bool [], only the critics learn
-    prior: Array  # [], share of its weight that the motion prior still has
-
-
-def schedule(config: SACConfig, millions: Array) -> Schedule:
-    """The schedule after so many million env steps []."""
+def prior_weight(config: SACConfig, millions: Array) -> Array:
+    """The weight of the distance from the motion prior [] after so many million env steps []."""
     left = 1.0 - millions * (MILLION / config.prior_steps) if config.prior_steps else 0.0
-    warmup = config.critic_warmup_steps / MILLION
-    return Schedule(millions < warmup, jnp.maximum(left, 0.0))
+    return config.prior_coef * jnp.maximum(left, 0.0)
 
 
 def gradient_step(
@@ -47,13 +39,16 @@ def gradient_step(
     nets: Nets,
     rates: OptState,
     stats: ObsStats,
-    now: Schedule,
+    held: Array,
     params: Params,
     opt_state: OptState,
     t: Transitions,
     key: Array,
 ) -> tuple[Params, OptState, Metrics]:
-    """Fit the critics, and at every `policy_delay`-th step the policy to them. Consumes key."""
+    """Fit the critics, and at every `policy_delay`-th step the policy to them. Consumes key.
+
+    held: [], weight of the policy's distance from its motion prior.
+    """
     key_next, key_now = jax.random.split(key)
     obs, next_obs = (normalize.normalize(stats.critic, x) for x in (t.critic, t.next_critic))
     seen, next_seen = (nets.policy.prepared(stats.policy, x) for x in (t.seen, t.next_seen))
@@ -75,12 +70,12 @@ def gradient_step(
     params = params._replace(critics=critics, target=blend(params.target, critics, config.tau))
     opt_state = opt_state._replace(critics=critics_state)
 
-    improve = partial(_improved, config, nets, rates, now, seen, obs, t.weight, key_now)
+    improve = partial(_improved, config, nets, rates, held, seen, obs, t.weight, key_now)
     form = jax.eval_shape(improve, params, opt_state)[2]
     nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), form)
     is_due = optax.tree_utils.tree_get(critics_state, "count") % config.policy_delay == 0
     params, opt_state, metrics = lax.cond(
-        is_due & ~now.is_warming,
+        is_due,
         improve,
         lambda *as_they_are: (*as_they_are, nothing),
         params,
@@ -93,7 +88,7 @@ def _improved(
     config: SACConfig,
     nets: Nets,
     rates: OptState,
-    now: Schedule,
+    held: Array,
     seen: Inputs,
     obs: Array,
     weight: Array,
@@ -112,9 +107,9 @@ def _improved(
         value = nets.critics.values(nets.critics.outputs(params.critics, obs, action)).min(axis=0)
         cost = jnp.exp(params.log_alpha) * density - value
         if params.prior:
-            prior, _ = nets.policy.forward(params.prior.policy, seen)
+            prior, _ = nets.policy.forward(params.prior, seen)
             distance = ((nets.mean(out) - nets.mean(prior)) ** 2).sum(axis=-1)
-            cost += now.prior * params.prior.weight * distance
+            cost += held * distance
         return weighted_mean(cost, weight), weighted_mean(density, weight)
 
     (loss, density), gradient = jax.value_and_grad(policy_loss, has_aux=True)(params.policy)

@@ -58,7 +58,8 @@ def spec_of(of: Env | Task, action_set: Any = None) -> EnvSpec:
     action_set: the discrete actions [K, A]; None where they are continuous.
     """
     sizes = of.obs_size, of.critic_size, of.action_size
-    return EnvSpec(*sizes, of.symmetry, of.ahead_size, of.action_limit, action_set)
+    has_motion = of.motion_prior is not None
+    return EnvSpec(*sizes, of.symmetry, of.ahead_size, of.action_limit, action_set, has_motion)
 
 
 def make_vector_env(

@@ -166,6 +166,8 @@ class EnvSpec(NamedTuple):
     """Largest useful size of each action's entries [A], by the joints' limits; None for 1."""
     action_set: Any = None
     """The discrete actions [K, A]; None where actions are continuous."""
+    has_motion: bool = False
+    """Whether the task has an open-loop motion for a policy to start from."""
 
     @property
     def unseen(self) -> int:

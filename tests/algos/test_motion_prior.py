@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -54,15 +56,15 @@ def test_the_same_seed_gives_the_same_start() -> None:
 
 
 @pytest.mark.slow
-def test_a_walking_robot_has_a_prior_and_the_setting_turns_it_off() -> None:
-    from dataclasses import replace
-
-    config = replace(preset_config("g1_12dof"), physics="native", num_envs=4)
+@pytest.mark.parametrize("algo", ["ppo", "sac"])
+def test_a_walking_robot_has_a_prior_and_the_setting_turns_it_off(algo: str) -> None:
+    config = replace(preset_config("g1_12dof", algo=algo), physics="native", num_envs=4)
     env = make_env(config)
     standing = jnp.zeros((1, env.obs_size))
     sizes = {}
     for on in (True, False):
-        chosen = replace(config, ppo=replace(config.ppo, motion_prior=on))
+        settings = replace(getattr(config, algo), motion_prior=on)
+        chosen = replace(config, **{algo: settings})
         algorithm = make_algorithm(chosen, env)
         learner = init_train_state(env, algorithm, seed=0).learner
         # told to go forward, mid-swing of the right foot: its knee is to bend

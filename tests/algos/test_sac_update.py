@@ -5,12 +5,10 @@ from __future__ import annotations
 from functools import partial
 from itertools import pairwise
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-import pytest
 
 from jaxrl_hw import NetConfig
 from jaxrl_hw.algos import sac
@@ -22,12 +20,12 @@ from jaxrl_hw.algos.networks.policy_net import make_policy_net
 from jaxrl_hw.algos.replay import Transitions
 from jaxrl_hw.algos.sac_nets import Nets, Params
 from jaxrl_hw.algos.sac_settings import SACConfig
-from jaxrl_hw.algos.sac_update import OptState, gradient_step, schedule
+from jaxrl_hw.algos.sac_update import OptState, gradient_step, prior_weight
 from jaxrl_hw.types import EnvSpec, Learner
 
 OBS, ACTIONS, BATCH = 3, 2, 64
 NET = NetConfig(policy=(16,), value=(16,), init_std=0.3)
-SPEC = EnvSpec(OBS, OBS, ACTIONS)
+SPEC = EnvSpec(OBS, OBS, ACTIONS, has_motion=True)
 NETS = Nets(
     make_policy_net(NET, OBS, 2 * ACTIONS, None, "float32"),
     Critics(MLP(NET.value, 1, NET.activation, layer_norm=True)),
@@ -57,8 +55,8 @@ def run(
     """The parameters after each step on transitions that pay for actions of -0.5, and the
     entropies."""
     rates = OptState(*(optax.adam(3e-3) for _ in range(3)))
-    now = schedule(config, jnp.float32(millions))
-    step = jax.jit(partial(gradient_step, config, NETS, rates, STATS, now))
+    held = prior_weight(config, jnp.float32(millions))
+    step = jax.jit(partial(gradient_step, config, NETS, rates, STATS, held))
     params, opt_state, key = learner.params, learner.opt_state, jax.random.key(1)
     passed, entropies = [], []
     for _ in range(steps):
@@ -91,15 +89,6 @@ def test_the_policy_learns_at_every_few_steps_and_the_critics_at_each() -> None:
     assert [entropy != 0.0 for entropy in entropies] == [False, False, True] * 2
 
 
-@pytest.mark.parametrize(("millions", "learns"), [(0.4, False), (0.6, True)])
-def test_only_the_critics_learn_until_they_are_warm(millions: float, learns: bool) -> None:
-    config = SACConfig(**REPLAY, policy_delay=1, critic_warmup_steps=500_000)
-    learner = begun(config)
-    passed, _ = run(config, learner, 2, millions)
-    assert moved(learner.params, passed[-1], "policy") is learns
-    assert moved(learner.params, passed[-1], "critics")
-
-
 def test_a_motion_holds_the_policy_while_it_counts() -> None:
     seen, mean = jnp.zeros((1, OBS)), {}
     for coef, millions in ((0.0, 0.0), (1.0, 0.0), (1.0, 2.0)):
@@ -114,12 +103,10 @@ def test_a_motion_holds_the_policy_while_it_counts() -> None:
     assert mean[1.0, 2.0] < -0.2, "the motion no longer counts"
 
 
-def test_a_task_without_a_motion_holds_the_policy_to_nothing() -> None:
-    ends = []
-    for coef in (0.0, 1.0):
-        config = SACConfig(**REPLAY, policy_delay=1, prior_coef=coef)
-        ends.append(run(config, begun(config), 5, 0.0)[0][-1].policy)
-    chex.assert_trees_all_close(*ends, rtol=1e-5)
+def test_a_task_without_a_motion_keeps_no_prior() -> None:
+    config, key = SACConfig(**REPLAY, prior_coef=1.0), jax.random.key(0)
+    assert sac.make(config, NET, SPEC).init(key).params.prior
+    assert not sac.make(config, NET, SPEC._replace(has_motion=False)).init(key).params.prior
 
 
 def test_without_a_motion_prior_there_is_nothing_to_fit() -> None:

@@ -40,7 +40,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "sac.n_step": 3,
         "sac.gamma": 0.98,
         "sac.tau": 0.01,
-        "sac.prior_coef": 0.0,
         "sac.policy_delay": 1,
         "sac.alpha_start": 0.1,
         "sac.learning_rate": 1e-3,
