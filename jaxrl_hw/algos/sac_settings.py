@@ -24,16 +24,16 @@ class SACConfig(ReplayConfig):
     """Pretrain the policy on the task's open-loop motion (stepping in place), if it has one."""
     prior_coef: float = setting(0.06, at_least=0.0)
     """Weight of the policy's distance from its motion prior, squared, in units of action, summed
-    over the motors. It falls linearly to 0 over prior_steps. Without it the critics lead the policy
-    away from the motion within some 30,000 env steps, and it stands still."""
+    over the motors. It falls linearly to 0 over prior_steps. A policy that nothing holds leaves the
+    motion within 30,000 env steps, and stands still."""
     prior_steps: int = setting(4_000_000, unit="env steps", at_least=0)
     """Env steps after which the motion prior no longer counts; 0: it is where the policy starts,
     and no more."""
     policy_delay: int = setting(4, at_least=1)
     """The policy and the temperature learn at every so many gradient steps, the critics at each."""
     alpha_start: float = setting(1e-3, at_least=1e-6)
-    """Temperature at the start: the weight of the policy's entropy. It must be small beside a
-    step's reward times the number of motors, or the policy seeks noise alone at first."""
+    """Temperature at the start: the weight of the policy's entropy, which is that of all motors
+    together. Where it weighs more than a step's reward, the policy seeks noise."""
     target_entropy: float = setting(-0.5)
     """Entropy per motor, in nats of an action's own units, that the temperature holds the policy
     to: -0.5 is a standard deviation of 0.15."""
