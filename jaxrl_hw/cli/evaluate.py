@@ -129,4 +129,4 @@ def _head(name: str) -> str:
 def _cell(name: str, value: float) -> str:
     if name == "falls":
         return f"{value:g}"
-    return f"{value:.1f}" if name in ("power", "return", "self_contacts") else f"{value:.3f}"
+    return f"{value:z.1f}" if name in ("power", "return", "self_contacts") else f"{value:z.3f}"
