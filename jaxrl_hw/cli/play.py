@@ -30,6 +30,7 @@ from jaxrl_hw.cli.arguments import (
     whole_number,
 )
 from jaxrl_hw.cli.command import DONE, run_command
+from jaxrl_hw.cli.frame_progress import frame_progress
 from jaxrl_hw.cli.trained_policy import OpenedPolicy, open_trained, print_note
 from jaxrl_hw.config.resolve import robot_spec, task_name
 from jaxrl_hw.errors import RunError, UserError, check_between
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from jaxrl_hw.evaluation.film import Take
 
 SUFFIXES = (".mp4", ".gif", ".html")
-PROGRESS_EVERY_S = 10.0
 
 
 def main(
@@ -194,18 +194,3 @@ def _check_commands(
                 text = " ".join(f"{x:g}" for x in command)
                 print(f'note: "{text}" goes beyond the trained {name} of {low:g} to {high:g}')
                 break
-
-
-def frame_progress() -> Callable[[int, int], None]:
-    """A function that prints a line every 10 s while frames are drawn."""
-    began = printed = time.monotonic()
-
-    def show(count: int, total: int) -> None:
-        nonlocal printed
-        now = time.monotonic()
-        if now - printed >= PROGRESS_EVERY_S and count < total:
-            left = formats.duration((now - began) / count * (total - count))
-            print(f"frame {count} of {total}, {left} left", flush=True)
-            printed = now
-
-    return show

@@ -11,7 +11,7 @@ from typing import Any
 
 from jaxrl_hw.checkpointing.files import disk_errors, write_json
 from jaxrl_hw.checkpointing.run_dir import RunDir
-from jaxrl_hw.cli.play import frame_progress
+from jaxrl_hw.cli.frame_progress import frame_progress
 from jaxrl_hw.cli.trained_policy import OpenedPolicy, open_trained
 from jaxrl_hw.errors import RunError, UserError, one_line
 from jaxrl_hw.loggers import formats

@@ -11,18 +11,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxrl_hw.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from jaxrl_hw.envs.physics.api import Physics
     from jaxrl_hw.envs.tasks.api import Task
-    from jaxrl_hw.envs.tasks.environments import Facts
 
 TaskMaker = Callable[[Any, Any, Any], "Task"]
 """(the task's settings, RobotSpec, compiled MjModel) -> Task; a task without a settings class takes
 the whole Config in their place"""
+
+
+class Facts(NamedTuple):
+    """The sizes of another library's environment."""
+
+    obs: int  # entries of the policy's observation
+    critic: int  # entries of the critic's
+    action: int  # entries of an action
+    state: int  # numbers in one environment's state
+    control_dt: float  # s
 
 
 @dataclass(frozen=True)

@@ -20,24 +20,14 @@ from dataclasses import asdict
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from jaxrl_hw.envs.tasks import TaskEntry
+from jaxrl_hw.envs.tasks import Facts, TaskEntry
 from jaxrl_hw.errors import RunError, UserError, first_line
 from jaxrl_hw.types.process import backend_running, cache_folder
 
 _MARK = "facts: "
 _NEAREST = 5
-
-
-class Facts(NamedTuple):
-    """The sizes of an environment."""
-
-    obs: int  # entries of the policy's observation
-    critic: int  # entries of the critic's
-    action: int  # entries of an action
-    state: int  # numbers in one environment's state
-    control_dt: float  # s
 
 
 def entry_of(name: str, settings: type, package: str) -> TaskEntry:

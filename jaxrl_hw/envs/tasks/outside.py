@@ -15,8 +15,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from jaxrl_hw.envs.physics.api import Physics
+from jaxrl_hw.envs.tasks import Facts
 from jaxrl_hw.envs.tasks.api import Outcome, Start, Task
-from jaxrl_hw.envs.tasks.environments import Facts
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.types import Observation
 
