@@ -33,7 +33,7 @@ def test_what_presets_differ_in() -> None:
 
     stop = "patience=10M,min-delta=0.5"
     fast, best = (3.7, 3.3, 2, ""), (60, 54, 3, stop)
-    assert told("g1") == [fast, (16, 14.4, 2, ""), best]
+    assert told("g1") == [fast, (22, 14.4, 2, ""), best]
     assert told("go1") == [fast, (20, 18, 2, ""), best]
     assert told("g1_12dof") == [fast, (16, 14.4, 2, ""), best]
     assert told("cartpole") == [(0.8, 0, 2, ""), (1.6, 0, 2, ""), (3.2, 0, 2, "")]
