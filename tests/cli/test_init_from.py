@@ -222,10 +222,15 @@ def test_a_run_after_a_warm_start_continues_without_its_source(source, npz, tmp_
 
 
 def test_a_policy_that_is_not_symmetric_is_no_start_for_a_network_that_is(tmp_path):
-    flags = ["--robot", "h1", "--init-from", "zoo:h1", "--run-dir", str(tmp_path / "new")]
+    config = replace(parse(["--robot", "h1", "--ppo.symmetry", "loss"]), num_envs=2)
+    env = make_env(config)
+    fresh = init_train_state(env, make_algorithm(config, env), seed=0)
+    path = tmp_path / "lopsided.npz"
+    save_policy(portable(config, fresh), path)
+    flags = ["--robot", "h1", "--init-from", str(path), "--run-dir", str(tmp_path / "new")]
     with pytest.raises(UserError, match=r"--ppo\.symmetry loss"):
         started(*flags, "--ppo.symmetry", "network")
-    started(*flags, "--precision", "bfloat16")  # with the mirror loss, and rounded
+    started(*flags, "--ppo.symmetry", "loss", "--precision", "bfloat16")  # rounded
 
 
 def test_as_a_library(source, tmp_path):
