@@ -32,7 +32,8 @@ class Measurement(NamedTuple):
     """Bytes that a run's process held beside the items: a mean in which the newest run counts half.
     None before the first run."""
     compiling: int | None
-    """Peak of the process while it compiled, bytes; None before the first run."""
+    """Peak of the process while it compiled the halves of its step one after the other, bytes; None
+    before the first such run."""
     lowered: dict[int, str]
     """Hash of the lowered program by number of environments."""
     compile_s: float | None = None

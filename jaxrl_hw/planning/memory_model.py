@@ -56,12 +56,15 @@ MEASURED_AT = (256, 1024)
 """Numbers of environments, about, for which a program is measured. From the first on its memory is
 a line in their number; with fewer, malloc keeps what small arrays took."""
 
-FIRST_ITERATIONS = 32_000_000
-"""What the first iterations and checkpoints add to a process that has compiled its program: 25 to
-42 MB with cartpole, Go1 and G1, both engines and 64 to 2,048 environments."""
+FIRST_ITERATIONS = 38_000_000
+"""What the first iterations and checkpoints add to a process that has compiled its program: 30 to
+50 MB with cartpole, Go1 and both G1s, on the native engine and on MJX."""
 EVALUATING = 90_000_000
-"""What `--eval-every` keeps of a CPU's memory: the compiled driver and its engine. Measured with
-g1_12dof on Linux x86-64. Compiling it takes less than the train step did."""
+"""What `--eval-every` keeps of a CPU's memory: the compiled driver and its engine, 58 to 73 MB at
+the first evaluations of Go1, H1 and both G1s on Linux x86-64, and what the later ones add.
+Compiling it takes less than the train step did."""
+LATER_EVALUATIONS = 20_000_000
+"""What of it comes after the driver is compiled: a few MB with the first, 40 MB within hours."""
 POOL_PER_THREAD = 4_000_000
 """One mjData and its arena on each thread of the native engine."""
 MJX_PER_DOF = 2_200
@@ -87,7 +90,8 @@ class Footprint(NamedTuple):
     covers_all_sizes: bool
     """Whether the measured sizes determine the memory of any other."""
     compiling: int
-    """Peak of the process while it compiles, bytes; 0 where it does not count (an accelerator)."""
+    """Least peak of the process while it compiles, bytes: one half of the step after the other. 0
+    where it does not count (an accelerator)."""
     rates: dict[int, float]
     """Control steps per second that were measured here, by number of environments."""
     compile_s: float | None = None
@@ -134,7 +138,7 @@ def footprint(config: Config, hardware: Hardware) -> Footprint:
     if hardware.platform == "cpu":
         resident, compiling = of_compiling(config)
         name, reserved = "libraries", known.resident or reserved + resident
-        reserved += EVALUATING if _evaluates(config) else 0
+        reserved += EVALUATING if evaluates(config) else 0
         if saving := bytes_of_saving(config):
             parts = {**parts, SAVING: MemoryNeed(saving, 0)}
         compiling = known.compiling or compiling
@@ -162,7 +166,7 @@ def checkpoint_bytes(config: Config, num_envs: int) -> int:
     return round(CHECKPOINT_FILES + learner + each * num_envs)
 
 
-def _evaluates(config: Config) -> bool:
+def evaluates(config: Config) -> bool:
     """Whether a run is long enough for an evaluation; with an open size, by its env steps alone."""
     if not config.eval_every or task_name(config) != "joystick":
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,22 @@ from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import parse_memory
 from jaxrl_hw.hardware import profiles
 from jaxrl_hw.hardware.detect import Hardware
-from jaxrl_hw.hardware.sizing import Sizing
+from jaxrl_hw.hardware.sizing import UNDER_LIMIT, Sizing
 from jaxrl_hw.hardware.xla import Setting
 from jaxrl_hw.loggers import formats
+from jaxrl_hw.planning.compiling import at_once
 from jaxrl_hw.planning.continuation import RESUME_WORDS
 from jaxrl_hw.planning.devices import device_count, is_sharded, shards_of
 from jaxrl_hw.planning.disk_space import Storage, mirror_of
 from jaxrl_hw.planning.duration import Duration, duration
 from jaxrl_hw.planning.halving import Halving
 from jaxrl_hw.planning.ladder import ladder_text, rungs
-from jaxrl_hw.planning.memory_model import FIRST_ITERATIONS, Footprint
+from jaxrl_hw.planning.memory_model import (
+    FIRST_ITERATIONS,
+    LATER_EVALUATIONS,
+    Footprint,
+    evaluates,
+)
 from jaxrl_hw.planning.replay import learner_text, replay_of, replay_text
 from jaxrl_hw.types import Needs
 
@@ -102,7 +109,8 @@ class Plan:
         # of the learner, which counts twice, one copy is there
         learner = sum(self.memory[name] for name in ("networks", "optimizer", "normalizer")) // 2
         arrays = learner + self.memory["replay"] + self.memory["environments"]
-        memory = {**self.memory, "libraries": max(0, held - arrays) + FIRST_ITERATIONS}
+        later = FIRST_ITERATIONS + (LATER_EVALUATIONS if evaluates(self.config) else 0)
+        memory = {**self.memory, "libraries": max(0, held - arrays) + later}
         size = self.sizing._replace(expected_bytes=sum(memory.values()))
         return replace(self, memory=memory, sizing=size)
 
@@ -112,6 +120,19 @@ class Plan:
         limit = parse_memory(self.config.memory_limit)
         known = [value for value in (limit, self.hardware.memory_free) if value]
         return min(known, default=None)
+
+    @property
+    def compiles_in_parallel(self) -> bool:
+        """Whether both halves of the train step are compiled at once: sooner, where a second core
+        is there, and where the memory is that both take."""
+        most = UNDER_LIMIT * (self.most_bytes or math.inf)
+        return self.hardware.cores > 1 and self.footprint.compiling + at_once(self.config) <= most
+
+    @property
+    def compiling_bytes(self) -> int:
+        """Expected peak of the process while it compiles; 0 where it does not count."""
+        least = self.footprint.compiling
+        return least + (at_once(self.config) if least and self.compiles_in_parallel else 0)
 
     @property
     def mirror(self) -> RunDir | None:
@@ -192,7 +213,7 @@ class Plan:
 
     def _memory(self) -> str:
         parts = ", ".join(f"{k} {formats.size(v)}" for k, v in self.memory.items() if v)
-        compiling = self.footprint.compiling
+        compiling = self.compiling_bytes
         before = f"; {formats.size(compiling)} while compiling" if compiling else ""
         total = formats.size(self.sizing.expected_bytes)
         return f"{total} expected ({self.footprint.source}): {parts}{before}"
@@ -236,7 +257,7 @@ class Plan:
             "disk": self.storage.to_dict(),
             "predicted_bytes": {**self.memory, "total": self.sizing.expected_bytes},
             "predicted_from": self.footprint.source,
-            "predicted_compile_bytes": self.footprint.compiling or None,
+            "predicted_compile_bytes": self.compiling_bytes or None,
             "expected_env_steps_per_s": self.footprint.rates.get(int(self.config.num_envs)),
             "expected_seconds": None if (left := self.duration) is None else left.total_s,
             "expected_sessions": None if left is None else left.sessions,

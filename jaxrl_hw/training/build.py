@@ -65,6 +65,7 @@ def build_step(
     while True:
         built, left = _compiled(plan, env, algorithm), left - 1
         plan = built.plan
+        trim()  # gives this compilation's memory back before the first state takes as much
         wanted = env.num_envs if built.items is None else _wanted(plan, may_resize and left > 0)
         if wanted == env.num_envs:
             return built
@@ -74,14 +75,16 @@ def build_step(
         )
         plan = plan.resized(replace(plan.config, num_envs=wanted))
         del built
-        trim()  # gives this compilation's memory back before the next one takes as much
+        trim()  # and the program's before the next one is compiled
         env, algorithm = environments(plan.config)
 
 
 def _compiled(plan: Plan, env: Env, algorithm: Algorithm) -> Built:
     form, layout = state_form(env, algorithm), arrangement_of(plan.config)
     form = form if layout is None else layout.place(form)
-    compiled = compile_train_step(env, algorithm, form, layout=layout)
+    compiled = compile_train_step(
+        env, algorithm, form, layout=layout, in_parallel=plan.compiles_in_parallel
+    )
     collect, update = (measure.program_memory(c) for c in (compiled.collect, compiled.update))
     items = None
     if collect and update:
@@ -145,6 +148,6 @@ def remember_session(
         memory_model.program_key(plan.config, plan.hardware),
         rates={number: settled[len(settled) // 2]},
         resident=resident,
-        compiling=memory.compiling if fresh_process else None,
+        compiling=memory.compiling if fresh_process and not plan.compiles_in_parallel else None,
         compile_s=round(compile_s, 1),
     )

@@ -157,16 +157,18 @@ def compile_train_step(
     state: TrainState,
     options: dict[str, Any] | None = None,
     layout: Arrangement = None,
+    in_parallel: bool = True,
 ) -> CompiledStep:
-    """The same step, compiled now for states of this form; the two halves in parallel.
+    """The same step, compiled now for states of this form.
 
     state: a state or its jax.ShapeDtypeStructs.
     options: XLA's compiler options, by name.
     layout: that the state is placed by.
+    in_parallel: compile both halves at once; one after the other takes less memory.
     """
     collect_half, update_half = _halves(env, algorithm, layout)
     batch = _batch_form(collect_half, state, layout)  # traced here, once: `lower` finds it
-    with ThreadPoolExecutor(2) as threads:
+    with ThreadPoolExecutor(2 if in_parallel else 1) as threads:
         updating = threads.submit(
             lambda: _compile(update_half.lower(*_updated_from(state, batch, state.key)), options)
         )

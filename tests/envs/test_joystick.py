@@ -100,6 +100,12 @@ def rotation(quat: np.ndarray) -> np.ndarray:
     return matrix.reshape(3, 3)
 
 
+def in_world(quat: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """A horizontal vector [2] of the heading's frame (base's forward axis on the floor)."""
+    c, s = rotation(quat)[:2, 0] / np.linalg.norm(rotation(quat)[:2, 0])
+    return np.array([[c, -s], [s, c]]) @ vector
+
+
 def test_the_47_observations_are_those_of_the_deployment_contract() -> None:
     at = stage()
     state = some_state(at)
@@ -198,9 +204,10 @@ def test_noise_is_bounded_and_spares_what_is_known_exactly() -> None:
     np.testing.assert_array_equal(dirty.critic, clean.critic)
 
 
-def many_outcomes(at: Stage, count: int, **memory: Any) -> Outcome:
-    """Outcomes of the standing robot with as many keys."""
-    home = at.model.key("home").qpos
+def many_outcomes(at: Stage, count: int, yaw: float = 0.0, **memory: Any) -> Outcome:
+    """Outcomes of the standing robot, turned by yaw, with as many keys."""
+    home = at.model.key("home").qpos.copy()
+    home[3:7] = math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)
     state = JoystickState(
         jnp.zeros(3), jnp.int32(1000), jnp.int32(1000), jnp.float32(0), jnp.zeros(12)
     )._replace(**memory)
@@ -262,6 +269,19 @@ def test_pushes_change_the_horizontal_velocity_by_no_more_than_their_speed() -> 
     assert 0.45 < (speed < 0.4).mean() < 0.55  # small ones as often as large ones
     spared = many_outcomes(at, 1024).physics.qvel
     np.testing.assert_array_equal(spared, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sideways", [0.0, 0.6])
+def test_a_share_of_the_pushes_comes_from_the_robot_s_sides(sideways: float) -> None:
+    at = stage(config=replace(CALM, push_speed=1.0, push_sideways=sideways))
+    pushed = many_outcomes(at, 4096, yaw=1.0, push_left=jnp.int32(1)).physics.qvel
+    pushed = np.asarray(pushed)[:, :2]
+    angle = np.arctan2(pushed[:, 1], pushed[:, 0]) - 1.0
+    from_side = np.abs(np.sin(angle)) > math.sin(math.pi / 3)
+    assert from_side.mean() == pytest.approx(sideways + (1 - sideways) / 3, abs=0.03)
+    assert (np.sin(angle[from_side]) > 0).mean() == pytest.approx(0.5, abs=0.05)
+    assert np.linalg.norm(pushed, axis=1).mean() == pytest.approx(0.5, abs=0.03)
 
 
 def test_no_push_speed_means_no_pushes() -> None:
@@ -407,9 +427,10 @@ def test_the_critic_sees_the_push_and_the_command_that_come() -> None:
     out = at.see(**state, **known, **waits)
     # a control step of 0.02 s has passed: the push is 0.2 s away, the command 0.5 s
     near_push, near_command = math.exp(-0.4), math.exp(-1.0)
-    kick = rotation(state["qpos"][3:7]).T @ np.append(push, 0.0)
+    kick = in_world(state["qpos"][3:7], push)
+    seen = rotation(state["qpos"][3:7]).T @ np.append(kick, 0.0)
     change = (coming - told) * [2.0, 2.0, 1.0]
-    wanted = [near_push, *(near_push * kick[:2]), near_command, *(near_command * change)]
+    wanted = [near_push, *(near_push * seen[:2]), near_command, *(near_command * change)]
     np.testing.assert_allclose(out.obs.critic[47:54], wanted, atol=2e-6)  # float32
     np.testing.assert_array_equal(
         out.obs.policy, stage().see(**state, command=known["command"]).obs.policy
@@ -418,7 +439,7 @@ def test_the_critic_sees_the_push_and_the_command_that_come() -> None:
 
     due = at.see(**state, **known, push_left=jnp.int32(1), command_left=jnp.int32(1))
     changed = np.asarray(due.physics.qvel) - np.asarray(state["qvel"], np.float32)
-    np.testing.assert_allclose(changed[:2], push, atol=1e-6)
+    np.testing.assert_allclose(changed[:2], kick, atol=1e-6)
     np.testing.assert_allclose(due.task.command, coming, atol=1e-6)
     assert np.any(np.asarray(due.task.ahead.push) != push.astype(np.float32)), "drawn anew"
 

@@ -102,6 +102,25 @@ def test_what_a_process_really_holds_takes_the_place_of_what_was_expected(
     assert more.memory["rollout"] == made.memory["rollout"]
 
 
+def test_where_evaluations_are_due_more_is_expected_to_come(plan: Callable[..., Plan]) -> None:
+    with_them, without = (
+        plan(CPU, eval_every=every).with_resident(700_000_000) for every in (1_000_000, 0)
+    )
+    assert with_them.sizing.expected_bytes > without.sizing.expected_bytes > 700_000_000
+
+
+def test_both_halves_are_compiled_at_once_where_a_core_and_memory_are_left(
+    plan: Callable[..., Plan],
+) -> None:
+    ample, limited = plan(CPU), plan(CPU, memory_limit="1GB")
+    lone = plan(replace(CPU, cores=1))
+    assert ample.compiles_in_parallel
+    assert not limited.compiles_in_parallel
+    assert not lone.compiles_in_parallel
+    assert limited.compiling_bytes == lone.compiling_bytes < GB < ample.compiling_bytes
+    assert plan(T4).compiling_bytes == 0
+
+
 def test_a_replay_buffer_counts_whatever_the_number_of_environments() -> None:
     config = replace(preset_config("g1_12dof", algo="sac"), physics="native")
     needs = algorithm_needs(config)

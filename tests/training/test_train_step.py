@@ -143,9 +143,10 @@ def test_one_jit_around_the_step_gives_what_its_halves_give(small: Trainer) -> N
 
 
 @pytest.mark.slow
-def test_compiled_ahead_the_step_is_the_same_to_the_bit(small: Trainer) -> None:
+@pytest.mark.parametrize("in_parallel", [True, False])
+def test_compiled_ahead_the_step_is_the_same_to_the_bit(small: Trainer, in_parallel: bool) -> None:
     form = state_form(small.env, small.algorithm)
-    ahead = compile_train_step(small.env, small.algorithm, form).step
+    ahead = compile_train_step(small.env, small.algorithm, form, in_parallel=in_parallel).step
     a, b = small.fresh(), small.fresh()
     for _ in range(2):
         (a, metrics_a), (b, metrics_b) = small.step(a), ahead(b)

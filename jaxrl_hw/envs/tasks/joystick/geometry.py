@@ -23,3 +23,15 @@ def yaw_quat(yaw: Array) -> Array:
     """Quaternion [4] of a rotation by yaw [] rad about z."""
     zero = jnp.zeros(())
     return jnp.stack([jnp.cos(yaw / 2), zero, zero, jnp.sin(yaw / 2)])
+
+
+def from_heading(quat: Array, vector: Array) -> Array:
+    """A horizontal vector [2] of the frame of a base's heading (x forward, y left), in the world
+    frame.
+
+    quat: [4] of the base, wxyz; not upright to the sky or the floor, where it has no heading.
+    """
+    w, x, y, z = quat
+    forward = jnp.stack([1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y + w * z)])
+    c, s = forward / jnp.maximum(jnp.linalg.norm(forward), 1e-6)
+    return jnp.stack([c * vector[0] - s * vector[1], s * vector[0] + c * vector[1]])

@@ -72,11 +72,12 @@ def ahead_entries(
     Args:
       quat: [4] of the base, wxyz.
       command, next_command: [3].
-      push: [2] m/s, world frame.
+      push: [2] m/s, in the frame of the heading.
       waits: [] s until the push and until the command.
     """
     pushed, told = (jnp.exp(-wait / _SOON_S) for wait in waits)
-    kick = geometry.rotate_inverse(quat, jnp.append(push, 0.0))[:2]
+    kick = geometry.from_heading(quat, push)
+    kick = geometry.rotate_inverse(quat, jnp.append(kick, 0.0))[:2]
     change = (next_command - command) * jnp.array([VELOCITY_SCALE, VELOCITY_SCALE, 1.0])
     return jnp.concatenate([pushed[None], pushed * kick, told[None], told * change])
 

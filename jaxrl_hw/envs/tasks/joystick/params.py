@@ -38,6 +38,7 @@ class JoystickParams(NamedTuple):
     recovery_after_s: Number  # s
     push_speed: Number  # m/s
     push_interval_s: Number  # s
+    push_sideways: Number  # probability
     noise: Number
     friction: Range
     link_mass: Range

@@ -125,6 +125,9 @@ class JoystickConfig:
     """Largest sudden change of the base's horizontal velocity; 0 for none."""
     push_interval_s: float = _varies(5.0, "s", at_least=0.1)
     """Mean time between pushes."""
+    push_sideways: float = _varies(0.0, at_least=0.0, at_most=1.0)
+    """Share of pushes that come within 30 degrees of the robot's left or right, where a biped falls
+    first; the others come from anywhere."""
     foresight: bool = setting(False, driven=False)
     """The critic sees the next push and the next command before they come. They are no consequence
     of an action, so a critic that knows them leaves less noise in the advantages (Mao et al. 2019,

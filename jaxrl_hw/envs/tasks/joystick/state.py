@@ -19,7 +19,7 @@ class Ahead(NamedTuple):
     """What comes next, drawn in advance."""
 
     command: Array  # [3] m/s, m/s, rad/s, base frame
-    push: Array  # [2] m/s, world frame
+    push: Array  # [2] m/s, in the frame of the heading at that time
 
 
 class JoystickState(NamedTuple):

@@ -21,6 +21,7 @@ from jaxrl_hw.envs.tasks.api import Outcome, Start, Task
 from jaxrl_hw.envs.tasks.joystick import (
     commands,
     gait,
+    geometry,
     motors,
     observations,
     randomize,
@@ -179,7 +180,8 @@ def _advance(
         )
     else:
         now, ahead = Ahead(commands.draw(p, u[0:4]), _push(p, u[6:8])), ()
-    physics = physics._replace(qvel=physics.qvel.at[:2].add(now.push * pushed))
+    kick = geometry.from_heading(physics.qpos[3:7], now.push)
+    physics = physics._replace(qvel=physics.qvel.at[:2].add(kick * pushed))
     return physics, JoystickState(
         command=jnp.where(due, now.command, state.command),
         command_left=jnp.where(due, _steps(t, u[4], p.resample_s), command_left),
@@ -205,8 +207,18 @@ def _draw_ahead(p: JoystickParams, u: Array) -> Ahead:
 
 
 def _push(p: JoystickParams, u: Array) -> Array:
-    """A velocity [2], m/s, of uniform size and direction, from uniform numbers u [2]."""
-    angle = 2.0 * jnp.pi * u[1]
+    """A velocity [2], m/s, in the frame of the heading, from uniform numbers u [2].
+
+    Its size is uniform. So is its direction, or, with probability `push_sideways`, it is within 30
+    degrees of the robot's left or right.
+    """
+    share = p.push_sideways
+    sideways = u[1] < share
+    part, whole = jnp.where(sideways, u[1], u[1] - share), jnp.where(sideways, share, 1.0 - share)
+    turn = part / jnp.maximum(whole, 1e-6)
+    side = jnp.floor(2.0 * turn)
+    aside = jnp.pi * (0.5 + side + (2.0 * turn - side - 0.5) / 3.0)
+    angle = jnp.where(sideways, aside, 2.0 * jnp.pi * turn)
     return p.push_speed * u[0] * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
 
 
