@@ -99,6 +99,7 @@ _REAL_AND_EXACT: dict[str, Any] = {
 }
 _STAYS_UP: dict[str, Any] = {
     "joystick.push_speed": 1.5,
+    "joystick.push_sideways": 0.5,  # where a biped falls first
     "joystick.recovery_speed": 0.45,
     "joystick.reward.landing": -2.0,
     "joystick.reward.alive": 3.5,
