@@ -23,7 +23,13 @@ from jaxrl_hw.algos.estimation import estimation_loss, fresh_head
 from jaxrl_hw.algos.networks import distributions, normalize
 from jaxrl_hw.algos.networks.settings import NetConfig
 from jaxrl_hw.algos.optimizer import adapt_rate, clock_of, make_optimizer, noise_bound
-from jaxrl_hw.algos.ppo_settings import ENTRY, SYMMETRIES, PPOConfig, symmetry_of
+from jaxrl_hw.algos.ppo_settings import (
+    ENTRY,
+    SYMMETRIES,
+    PPOConfig,
+    symmetry_of,
+    with_trust_region,
+)
 from jaxrl_hw.algos.samples import Samples, policy_inputs, samples_of, with_mirrored
 from jaxrl_hw.errors import unknown
 from jaxrl_hw.types import (
@@ -51,6 +57,7 @@ def make(config: PPOConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
         raise unknown("lr schedule", config.lr_schedule, ("adaptive", "fixed"))
     if config.symmetry not in SYMMETRIES:
         raise unknown("symmetry mode", config.symmetry, SYMMETRIES)
+    config = with_trust_region(config, 0)  # where nothing has sized it, that of a usual batch
     config = replace(config, symmetry=symmetry_of(config, net, spec.symmetry is not None))
     symmetry = None if config.symmetry == "none" else spec.symmetry
     built_in = symmetry if config.symmetry == "network" else None

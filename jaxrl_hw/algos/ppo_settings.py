@@ -30,8 +30,9 @@ class PPOConfig:
     """Discount per control step."""
     gae_lambda: float = setting(0.95, at_least=0.0, at_most=1.0)
     """Lambda of generalized advantage estimation (Schulman et al. 2016, arXiv:1506.02438)."""
-    clip: float = setting(0.2, at_least=1e-6)
-    """Clip range of the probability ratio."""
+    clip: float = setting(0.0, at_least=0.0)
+    """Clip range of the probability ratio; 0 takes the one that suits the batch
+    (`with_trust_region`)."""
     value_clip: float = setting(0.0, at_least=0.0)
     """Clip range of the value's change per iteration; 0 leaves it unclipped."""
     value_coef: float = setting(1.0, at_least=0.0)
@@ -42,9 +43,9 @@ class PPOConfig:
     """Adam's step size at the start."""
     lr_schedule: Literal["adaptive", "fixed"] = setting("adaptive")
     """adaptive follows the KL divergence."""
-    desired_kl: float = setting(0.03, at_least=1e-9)
+    desired_kl: float = setting(0.0, at_least=0.0)
     """adaptive: the rate falls where the last epoch's KL is above twice this, and rises where it is
-    below half."""
+    below half; 0 takes the one that suits the batch (`with_trust_region`)."""
     lr_min: float = setting(1e-5, at_least=0.0)
     """adaptive: lower bound of the rate."""
     lr_max: float = setting(1e-3, at_least=1e-9)
@@ -134,8 +135,29 @@ def unroll_for(num_envs: int) -> int:
     return square_root_rule(24, 48, num_envs)
 
 
+_USUAL_BATCH, _KL, _CLIP = 6_144, 0.03, 0.2
+"""Samples of 256 environments x 24 steps, and the trust region that suits them and fewer."""
+
+
+def with_trust_region(ppo: PPOConfig, samples: int) -> PPOConfig:
+    """The settings with the KL divergence and the clip range, where they are open, that suit a
+    batch of so many samples.
+
+    The larger the batch, the fewer updates there are in the same number of env steps, and the less
+    noise there is in each: a policy may move further in one. The KL divergence, which goes with the
+    square of a step, grows with the square root of the batch, and the clip range with its fourth
+    root. Measured with g1_12dof and 4,096 environments (24,576 samples), docs/learning.md: with the
+    KL divergence and the clip range of 6,144 samples they need twice the env steps of 256.
+    """
+    growth = max(1.0, samples / _USUAL_BATCH) ** 0.25
+    return replace(
+        ppo, desired_kl=ppo.desired_kl or _KL * growth**2, clip=ppo.clip or _CLIP * growth
+    )
+
+
 def _sized(ppo: PPOConfig, num_envs: int, platform: str = "") -> PPOConfig:
-    return ppo if ppo.unroll else replace(ppo, unroll=unroll_for(num_envs))
+    unroll = ppo.unroll or unroll_for(num_envs)
+    return with_trust_region(replace(ppo, unroll=unroll), num_envs * unroll)
 
 
 def _warm_started(ppo: PPOConfig, env_steps: int, has_critic: bool) -> PPOConfig:

@@ -194,8 +194,10 @@ def _size(config: Config, hardware: Hardware) -> tuple[Config, Footprint, sizing
         number = dividing(config, chosen.num_envs)
         chosen = chosen._replace(num_envs=number, expected_bytes=memory.total.total(number))
         longer = _batch(config, chosen.num_envs, hardware)
-        if algorithm_needs(longer).unroll <= algorithm_needs(batch).unroll:
-            if replay_of(longer) is not None:  # its gradient steps go by the number
+        unroll = algorithm_needs(longer).unroll
+        if unroll <= (before := algorithm_needs(batch).unroll):
+            # with a replay the gradient steps go by the number; else the trust region
+            if replay_of(longer) is not None or unroll == before:
                 batch = longer
             return replace(batch, num_envs=chosen.num_envs), memory, chosen
         batch = longer

@@ -10,9 +10,10 @@ from dataclasses import replace
 import jax
 import pytest
 
-from jaxrl_hw import NetConfig, PPOConfig, UserError
+from jaxrl_hw import NetConfig, PPOConfig, UserError, preset_config
 from jaxrl_hw.algos.ppo_settings import unroll_for
 from jaxrl_hw.algos.registry import algorithm_entry
+from jaxrl_hw.config.resolve import sized
 from jaxrl_hw.types import EnvSpec, Sizes
 
 SIZES = Sizes(obs=47, critic=56, action=12, has_symmetry=True)
@@ -96,6 +97,19 @@ def test_the_unroll_is_24_of_256_environments_and_6_of_4096() -> None:
     unrolls = [unroll_for(n) for n in range(1, 20_000)]
     assert unrolls == sorted(unrolls, reverse=True)
     assert (unrolls[0], unroll_for(10**6)) == (48, 4), "its bounds"
+
+
+def test_the_trust_region_grows_with_the_batch_and_what_is_given_stays() -> None:
+    def region(num_envs: int, **given: float) -> tuple[float, float]:
+        ppo = sized(replace(preset_config("g1_12dof"), ppo=PPOConfig(**given)), num_envs).ppo
+        return ppo.desired_kl, ppo.clip
+
+    assert region(64) == region(256) == (0.03, 0.2)
+    assert region(4096) == pytest.approx((0.06, 0.2 * math.sqrt(2)), rel=0.01)
+    assert region(4096, unroll=24) == pytest.approx((0.12, 0.4), rel=0.01)
+    assert region(4096, desired_kl=0.01, clip=0.1) == (0.01, 0.1)
+    regions = [region(n) for n in (256, 1024, 4096, 8192, 16_384)]
+    assert regions == sorted(regions)
 
 
 def test_the_batch_grows_with_the_square_root_of_the_number() -> None:
