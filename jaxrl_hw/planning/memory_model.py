@@ -225,14 +225,19 @@ def program_key(
     """What identifies a run's compiled program: settings, source code, device and versions.
 
     The number of environments is left out, and so are settings that change numbers only (reward
-    weights, what the curriculum's stages change).
+    weights, what the curriculum's stages change). Of fractions, such as a clip range, it counts
+    whether they are 0: the program has the others as constants.
 
     config: whose engine is settled.
     package: folder of the library's source code.
     """
     settings = validation.to_dict(config)
     groups = {
-        name: {key: value for key, value in group.items() if not isinstance(value, dict)}
+        name: {
+            key: value != 0.0 if isinstance(value, float) else value
+            for key, value in group.items()
+            if not isinstance(value, dict)
+        }
         for name, group in settings.items()
         if isinstance(group, dict)
     }
