@@ -196,7 +196,7 @@ def _size(config: Config, hardware: Hardware) -> tuple[Config, Footprint, sizing
         longer = _batch(config, chosen.num_envs, hardware)
         unroll = algorithm_needs(longer).unroll
         if unroll <= (before := algorithm_needs(batch).unroll):
-            # with a replay the gradient steps go by the number; else the trust region
+            # gradient steps on a replay, and the trust region, follow the number itself
             if replay_of(longer) is not None or unroll == before:
                 batch = longer
             return replace(batch, num_envs=chosen.num_envs), memory, chosen

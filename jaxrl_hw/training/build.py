@@ -75,7 +75,7 @@ def build_step(
         )
         plan = plan.resized(replace(plan.config, num_envs=wanted))
         del built
-        trim()  # and the program's before the next one is compiled
+        trim()  # gives the dropped program's memory back before the next one is compiled
         env, algorithm = environments(plan.config)
 
 
