@@ -17,9 +17,9 @@ Measured with cartpole, Go1 and G1 (1, 12 and 29)."""
 WARP = (470_000_000, 1_320_000_000)
 """The same with MuJoCo Warp and its kernels: measured with Go1; cartpole: 0.1 GB less."""
 AT_ONCE = {"cartpole": 110_000_000, "joystick": 310_000_000}
-"""What the peak is higher by where both halves are compiled at once, by task. Measured on the native
-engine: 117 MB with cartpole, 231 and 337 MB with both G1s. On MJX it is less: 35 MB with cartpole,
-nothing with G1."""
+"""What the peak is higher by where both halves are compiled at once, by task. Measured on the
+native engine: 117 MB with cartpole, 231 and 337 MB with both G1s. On MJX it is less: 35 MB with
+cartpole, nothing with G1."""
 SEVERAL_SEEDS = {"cartpole": 75_000_000, "joystick": 140_000_000}
 """On a CPU, what several seeds in one program add to both, by task: programs of one seed beside
 those of all. Measured with two and four seeds of cartpole (82 and 60 MB) and two and three of
