@@ -1,7 +1,7 @@
 """How much experience a walking policy takes at each number of environments.
 
     python benchmarks/learning_vs_envs.py [--num-envs 64,256,1024,4096,8192] [--timesteps 5M]
-        [--robot g1_12dof] [--seeds 0] [--rates T4=40000,A100=150000]
+        [--robot g1_12dof] [--seeds 0] [--rates T4=40000,A100=150000] [--add]
 
 Each run is the real command with the native engine, one after the other. Its checkpoints are then
 measured as `python -m jaxrl_hw.evaluate` does. A policy is good when none of its ten robots falls
@@ -34,9 +34,11 @@ def main() -> None:
     seeds = [int(seed) for seed in args.seeds.split(",")]
     rates = dict(pair.split("=") for pair in args.rates.split(",") if pair)
     out = RESULTS / f"learning-vs-envs-{args.robot}.json"
-    rows: list[dict[str, Any]] = []
-    for num_envs in sizes:
-        for seed in seeds:
+    before = json.loads(out.read_text()) if args.add else {"rows": []}
+    fresh = {(num_envs, seed) for num_envs in sizes for seed in seeds}
+    rows = [row for row in before["rows"] if (row["num_envs"], row["seed"]) not in fresh]
+    for seed in seeds:
+        for num_envs in sizes:
             with tempfile.TemporaryDirectory() as folder:
                 row = measure(args, num_envs, seed, Path(folder) / "run")
             row["calculated_minutes"] = {
@@ -44,7 +46,7 @@ def main() -> None:
             }
             rows.append(row)
             show(row)
-            keep(out, args, rows)
+            keep(out, args, rows, before.get("command"))
     draw(out.with_suffix(".png"), args, rows)
     print(f"written to {out} and {out.with_suffix('.png').name}")
 
@@ -57,6 +59,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--error", type=float, default=0.15, help="m/s, of a good policy")
     parser.add_argument("--rates", default="", help="NAME=env steps per second, comma-separated")
+    parser.add_argument("--add", action="store_true", help="to the runs of the result file")
     return parser.parse_args()
 
 
@@ -128,10 +131,14 @@ def show(row: dict[str, Any]) -> None:
     )
 
 
-def keep(out: Path, args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
-    """Write what is known so far."""
+def keep(
+    out: Path, args: argparse.Namespace, rows: list[dict[str, Any]], before: str | None
+) -> None:
+    """Write what is known so far, and the command that wrote it, after the one before."""
+    command = f"python benchmarks/learning_vs_envs.py {' '.join(sys.argv[1:])}".strip()
+    rows = sorted(rows, key=lambda row: (row["num_envs"], row["seed"]))
     record = {
-        "command": f"python benchmarks/learning_vs_envs.py {' '.join(sys.argv[1:])}".strip(),
+        "command": f"{before}, then {command}" if before else command,
         "robot": args.robot,
         "cores": len(os.sched_getaffinity(0)),
         "good": {"velocity_error": args.error, "falls": 0},
