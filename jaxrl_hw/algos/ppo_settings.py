@@ -171,6 +171,13 @@ def _warm_started(ppo: PPOConfig, env_steps: int, has_critic: bool) -> PPOConfig
     )
 
 
+def _why(ppo: PPOConfig, platform: str) -> str:
+    limits = f"a clip range of {ppo.clip:.3g}"
+    if ppo.lr_schedule == "adaptive":
+        limits = f"a KL divergence of {ppo.desired_kl:.3g} and {limits}"
+    return f"each keeps to {limits}; unless they are given, these grow with the batch"
+
+
 ENTRY = AlgorithmEntry(
     "ppo",
     PPOConfig,
@@ -183,5 +190,6 @@ ENTRY = AlgorithmEntry(
     shorter_unroll=lambda ppo: replace(ppo, unroll=max(1, ppo.unroll // 2)),
     shrinks=("minibatch_size", "unroll"),
     check=lambda ppo, circumstances: needs_continuous_actions("ppo", circumstances),
+    why=_why,
     ignores=("save_replay",),
 )

@@ -61,6 +61,12 @@ def algorithm_needs(config: Config) -> Needs:
     return entry.needs(getattr(config, entry.name), config.net, sizes)
 
 
+def algorithm_why(config: Config, platform: str) -> str:
+    """Why the algorithm's sizes are what they are, or what bounds its updates; may be empty."""
+    entry = algorithm_entry(config.algo)
+    return entry.why(getattr(config, entry.name), platform)
+
+
 def discrete_count(config: Config) -> int:
     """How many discrete actions there are; 0 where they are continuous."""
     return config.discrete_actions and config.discrete_actions ** len(

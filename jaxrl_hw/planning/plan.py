@@ -11,7 +11,13 @@ from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.config import validation
 from jaxrl_hw.config.goal import goal_text
 from jaxrl_hw.config.presets import suiting
-from jaxrl_hw.config.resolve import algorithm_needs, robot_spec, task_name, usual_unroll
+from jaxrl_hw.config.resolve import (
+    algorithm_needs,
+    algorithm_why,
+    robot_spec,
+    task_name,
+    usual_unroll,
+)
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import parse_memory
 from jaxrl_hw.hardware import profiles
@@ -77,6 +83,7 @@ class Plan:
             *([("devices", self._devices())] if is_sharded(c) else []),
             *([("seeds", f"{c.seeds} in one program, each with these")] if c.seeds > 1 else []),
             ("batch", self._batch()),
+            *self._updates(),
             ("networks", self._networks()),
             *self._replay(),
             ("memory", self._memory()),
@@ -204,6 +211,10 @@ class Plan:
         networks = algorithm_needs(self.config).networks
         shown = (f"{name} {'-'.join(map(str, widths))}" for name, widths in networks)
         return f"{', '.join(shown)}, {precision}"
+
+    def _updates(self) -> list[tuple[str, str]]:
+        why = replay_of(self.config) is None and algorithm_why(self.config, self.hardware.platform)
+        return [("updates", why)] if why else []
 
     def _replay(self) -> list[tuple[str, str]]:
         if replay_of(self.config) is None:

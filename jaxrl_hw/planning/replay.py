@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from jaxrl_hw.algos.registry import algorithm_entry
 from jaxrl_hw.config.goal import goal_iteration
-from jaxrl_hw.config.resolve import algorithm_needs
+from jaxrl_hw.config.resolve import algorithm_needs, algorithm_why
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.loggers import formats
@@ -153,7 +153,7 @@ def replay_text(config: Config) -> str:
 
 def learner_text(config: Config, platform: str) -> str:
     """What the learner consists of, with its bytes, and why it is of this size."""
-    entry, parts = algorithm_entry(config.algo), algorithm_needs(config).parts
+    parts = algorithm_needs(config).parts
     sizes = ", ".join(f"{name} {formats.size(number)}" for name, number in parts)
-    why = entry.why(getattr(config, entry.name), platform)
+    why = algorithm_why(config, platform)
     return f"{sizes} ({why})" if why else sizes

@@ -70,6 +70,17 @@ def test_auto_chooses_the_batch_that_suits_its_own_number(
         assert given.ppo == config.ppo
 
 
+def test_the_plan_shows_how_far_an_update_may_move(plan: Callable[..., Plan]) -> None:
+    by_hand = replace(preset_config("g1_12dof").ppo, desired_kl=0.045)
+    few, many = (dict(plan(CPU, num_envs=n).rows()) for n in (256, 4096))
+    given = dict(plan(CPU, num_envs=4096, ppo=by_hand).rows())
+    assert " 0.03 " in few["updates"]
+    assert " 0.06 " in many["updates"]
+    assert " 0.045 " in given["updates"]
+    of_sac = make_plan(preset_config("g1_12dof", algo="sac"), CPU).rows()
+    assert "updates" not in dict(of_sac)
+
+
 def test_temporaries_that_were_measured_at_one_size_grow_with_the_batch(
     plan: Callable[..., Plan],
 ) -> None:
