@@ -35,20 +35,8 @@ from jaxrl_hw.evaluation.worlds import (
     make_worlds,
     on_servos,
 )
-from jaxrl_hw.hardware import xla
+from jaxrl_hw.hardware import cpu_compiler, xla
 from jaxrl_hw.types import forget, to_policy
-
-
-@lru_cache(maxsize=1)
-def _quick() -> dict[str, str | bool] | None:
-    """XLA's options for what drives: the same bits at the same speed, compiled in two thirds of the
-    time and with half the memory. None where this XLA does not know them."""
-    options: dict[str, str | bool] = {"xla_cpu_use_fusion_emitters": False}
-    try:
-        jax.jit(lambda x: x + 1, compiler_options=options)(0)
-    except jax.errors.JaxRuntimeError:
-        return None
-    return options
 
 
 class DriveState(NamedTuple):
@@ -162,8 +150,8 @@ def _make_driver(config: Config, num_envs: int, other: bool) -> Driver:
         now = commanded(task, params, command)
         return episode.step(task, physics, now, state, action, key)
 
-    start_jit = jax.jit(start, compiler_options=_quick())
-    step_jit = jax.jit(step, compiler_options=_quick())
+    start_jit = jax.jit(start, compiler_options=cpu_compiler.small_code())
+    step_jit = jax.jit(step, compiler_options=cpu_compiler.small_code())
 
     def reset(
         seed: int, command: Any, conditions: Conditions | Sequence[Conditions] = CALM

@@ -91,7 +91,7 @@ def _two_sizes(config: Config, target: Path) -> dict[str, Any]:
     """What `measured` returns, in a process with `gpu_compiler.environment`'s variables."""
     from jaxrl_hw.training.measure import compiled_points
 
-    points, compiled = compiled_points(config, COMPILED_AT, place=_placed(target), platform="gpu")
+    points, compiled = compiled_points(config, COMPILED_AT, {}, _placed(target), "gpu")
     if not points:
         raise RunError(_NO_FIGURES)
     halves = {"collect": compiled.collect, "update": compiled.update}
@@ -110,7 +110,7 @@ def _one_size(config: Config, target: Path) -> dict[str, Any]:
 
     env, algorithm = environments(config)
     form = state_form(env, algorithm)
-    compiled = compile_train_step(env, algorithm, _placed(target)(form))
+    compiled = compile_train_step(env, algorithm, _placed(target)(form), options={})
     collect, update = program_memory(compiled.collect), program_memory(compiled.update)
     if not (collect and update):
         raise RunError(_NO_FIGURES)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.vector import Env
+from jaxrl_hw.hardware import cpu_compiler
 from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.hardware.measurement_cache import Measurement, store
 from jaxrl_hw.hardware.memory import LARGE, trim
@@ -96,8 +97,7 @@ def measure(config: Config, hardware: Hardware) -> Measurement:
       UserError: see `factory.make_env`.
     """
     # buffers are assigned before machine code is made, which may then be done in a hurry
-    quick = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
-    points, compiled = compiled_points(config, memory_model.MEASURED_AT, quick)
+    points, compiled = compiled_points(config, memory_model.MEASURED_AT, cpu_compiler.unoptimized())
     trim()
     key = memory_model.program_key(config, hardware)
     return store(key, points=points, lowered={max(points, default=0): compiled.lowered})

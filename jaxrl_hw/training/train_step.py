@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from jaxrl_hw.envs.vector import Env, make_key
+from jaxrl_hw.hardware import cpu_compiler
 from jaxrl_hw.training.finite_updates import guarded
 from jaxrl_hw.training.layout import Layout
 from jaxrl_hw.training.rollout import collect, init_rollout
@@ -120,11 +121,8 @@ def with_fresh_envs(state: TrainState, env: Env, algorithm: Algorithm, seed: int
 
 
 def _quickly_compiled(function: Callable[..., Any], *args: Any) -> Any:
-    """A function that runs once or a few times, compiled for arguments like these; on a CPU
-    unoptimized, as optimizing would only take seconds."""
-    quick: dict[str, str | bool] | None
-    quick = {"xla_backend_optimization_level": "0"} if jax.default_backend() == "cpu" else None
-    return jax.jit(function).lower(*args).compile(quick)
+    """A function that runs once or a few times, compiled for arguments like these."""
+    return jax.jit(function).lower(*args).compile(cpu_compiler.unoptimized())
 
 
 def make_train_step(env: Env, algorithm: Algorithm, layout: Arrangement = None) -> TrainStep:
@@ -162,10 +160,11 @@ def compile_train_step(
     """The same step, compiled now for states of this form.
 
     state: a state or its jax.ShapeDtypeStructs.
-    options: XLA's compiler options, by name.
+    options: XLA's, for both halves; by default those that suit each.
     layout: that the state is placed by.
     in_parallel: compile both halves at once; one after the other takes less memory.
     """
+    for_collecting = cpu_compiler.for_collecting() if options is None else options
     collect_half, update_half = _halves(env, algorithm, layout)
     batch = _batch_form(collect_half, state, layout)  # traced here, once: `lower` finds it
     with ThreadPoolExecutor(2 if in_parallel else 1) as threads:
@@ -173,7 +172,7 @@ def compile_train_step(
             lambda: _compile(update_half.lower(*_updated_from(state, batch, state.key)), options)
         )
         collecting = threads.submit(
-            lambda: _compile(collect_half.lower(*_collected_from(state, state.key)), options)
+            lambda: _compile(collect_half.lower(*_collected_from(state, state.key)), for_collecting)
         )
         (collect, collect_hash), (update, update_hash) = collecting.result(), updating.result()
     step = _compose(env, algorithm, collect, update, layout)
