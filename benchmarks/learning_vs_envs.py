@@ -34,7 +34,7 @@ def main() -> None:
     seeds = [int(seed) for seed in args.seeds.split(",")]
     rates = dict(pair.split("=") for pair in args.rates.split(",") if pair)
     out = RESULTS / f"learning-vs-envs-{args.robot}.json"
-    before = json.loads(out.read_text()) if args.add else {"rows": []}
+    before = kept(out, args) if args.add else {"rows": []}
     fresh = {(num_envs, seed) for num_envs in sizes for seed in seeds}
     rows = [row for row in before["rows"] if (row["num_envs"], row["seed"]) not in fresh]
     for seed in seeds:
@@ -59,7 +59,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--error", type=float, default=0.15, help="m/s, of a good policy")
     parser.add_argument("--rates", default="", help="NAME=env steps per second, comma-separated")
-    parser.add_argument("--add", action="store_true", help="to the runs of the result file")
+    parser.add_argument("--add", action="store_true", help="keep the other runs of the file")
     return parser.parse_args()
 
 
@@ -81,8 +81,8 @@ def measure(args: argparse.Namespace, num_envs: int, seed: int, folder: Path) ->
     checker = [sys.executable, __file__, "--check", str(folder)]
     checked = subprocess.run(checker, check=True, stdout=subprocess.PIPE, text=True)
     curve = json.loads(checked.stdout.splitlines()[-1])
-    good = [p for p in curve if not p["falls"] and p["velocity_error"] <= args.error]
-    first = good[0] if good else {}
+    reached = [p for p in curve if not p["falls"] and p["velocity_error"] <= args.error]
+    first = reached[0] if reached else {}
     per_iteration = needs.epochs * needs.minibatches(samples)
     return {
         "num_envs": num_envs,
@@ -131,6 +131,23 @@ def show(row: dict[str, Any]) -> None:
     )
 
 
+def good(args: argparse.Namespace) -> dict[str, float]:
+    """What a policy must reach."""
+    return {"velocity_error": args.error, "falls": 0}
+
+
+def kept(out: Path, args: argparse.Namespace) -> dict[str, Any]:
+    """The result file to add to; exits with code 2 where it does not fit."""
+    if not out.exists():
+        return {"rows": []}
+    before: dict[str, Any] = json.loads(out.read_text())
+    if before["good"] != good(args):
+        error = before["good"]["velocity_error"]
+        print(f"error: --add: {out.name} has --error {error}, got {args.error}", file=sys.stderr)
+        sys.exit(2)
+    return before
+
+
 def keep(
     out: Path, args: argparse.Namespace, rows: list[dict[str, Any]], before: str | None
 ) -> None:
@@ -141,7 +158,7 @@ def keep(
         "command": f"{before}, then {command}" if before else command,
         "robot": args.robot,
         "cores": len(os.sched_getaffinity(0)),
-        "good": {"velocity_error": args.error, "falls": 0},
+        "good": good(args),
         "rows": rows,
     }
     out.write_text(json.dumps(record, indent=1) + "\n")

@@ -175,7 +175,7 @@ def _why(ppo: PPOConfig, platform: str) -> str:
     limits = f"a clip range of {ppo.clip:.3g}"
     if ppo.lr_schedule == "adaptive":
         limits = f"a KL divergence of {ppo.desired_kl:.3g} and {limits}"
-    return f"each keeps to {limits}; unless they are given, these grow with the batch"
+    return f"each keeps to {limits}; the defaults grow with the batch"
 
 
 ENTRY = AlgorithmEntry(

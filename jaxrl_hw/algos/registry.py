@@ -86,8 +86,8 @@ class AlgorithmEntry(NamedTuple):
     check: Callable[[Any, Circumstances], None] = _any
     """Raises UserError where the algorithm cannot learn under such circumstances."""
     why: Callable[[Any, str], str] = lambda settings, platform: ""
-    """(settings, platform) -> why a replay, batch and networks of this size, or what bounds an
-    update; "" where nothing is to be said."""
+    """(settings, platform) -> what the plan says of the learner: with a replay, why its sizes are
+    what they are; else what bounds an update. "" for nothing."""
     ignores: tuple[str, ...] = ()
     """Settings of `Config`, or their prefixes, that have no effect on it."""
     replay_form: tuple[str, ...] = ()

@@ -62,7 +62,7 @@ def algorithm_needs(config: Config) -> Needs:
 
 
 def algorithm_why(config: Config, platform: str) -> str:
-    """Why the algorithm's sizes are what they are, or what bounds its updates; may be empty."""
+    """What the plan says of the algorithm's learner (`AlgorithmEntry.why`); may be empty."""
     entry = algorithm_entry(config.algo)
     return entry.why(getattr(config, entry.name), platform)
 

@@ -13,11 +13,12 @@ Options = dict[str, Any]
 
 @lru_cache(maxsize=1)
 def small_code() -> Options:
-    """Leave out the fusion emitters; empty where this XLA does not know them.
+    """Options that leave out the fusion emitters; empty where this XLA does not know them.
 
-    What collects experience and what drives a policy are then compiled in 0.6 of the time and with
-    half the memory, and run as fast or faster: a control step of g1_12dof and g1 takes 0.93 of the
-    CPU time. An update would take 1.2 times as long. (jax 0.10.2, two cores.)
+    They suit programs that collect experience or drive a policy. Such a program compiles in 0.6 of
+    the time and with half the memory, and is not slower: collecting with g1_12dof and g1 takes 0.93
+    of the CPU time. They do not suit an update, which takes 1.2 times as long. Measured with jax
+    0.10.2 on two cores.
     """
     options = {"xla_cpu_use_fusion_emitters": False}
     try:
@@ -28,12 +29,12 @@ def small_code() -> Options:
 
 
 def for_collecting() -> Options:
-    """For what collects experience on the default device."""
+    """Options for a program that collects experience on the default device."""
     return small_code() if jax.default_backend() == "cpu" else {}
 
 
 def unoptimized() -> Options:
-    """For what runs a few times or never: optimizing it would only take seconds."""
+    """Options for a program that runs a few times or never, so that optimizing it does not pay."""
     if jax.default_backend() != "cpu":
         return {}
     return {"xla_backend_optimization_level": 0} | small_code()

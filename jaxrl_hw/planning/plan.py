@@ -213,7 +213,9 @@ class Plan:
         return f"{', '.join(shown)}, {precision}"
 
     def _updates(self) -> list[tuple[str, str]]:
-        why = replay_of(self.config) is None and algorithm_why(self.config, self.hardware.platform)
+        if replay_of(self.config) is not None:
+            return []
+        why = algorithm_why(self.config, self.hardware.platform)
         return [("updates", why)] if why else []
 
     def _replay(self) -> list[tuple[str, str]]:

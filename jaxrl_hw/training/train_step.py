@@ -160,7 +160,7 @@ def compile_train_step(
     """The same step, compiled now for states of this form.
 
     state: a state or its jax.ShapeDtypeStructs.
-    options: XLA's, for both halves; by default those that suit each.
+    options: XLA's compiler options for both halves; None takes those that suit each half.
     layout: that the state is placed by.
     in_parallel: compile both halves at once; one after the other takes less memory.
     """
