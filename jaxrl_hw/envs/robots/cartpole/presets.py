@@ -21,9 +21,9 @@ PRESETS: dict[str, dict[str, Any]] = {
     "best": {"timesteps": 3_200_000},
     # short batches: with one step along the gradient of each, it takes many of them
     "a2c": {
-        "timesteps": 4_000_000,
+        "timesteps": 2_500_000,
         "max_envs": 64,
-        "net.init_std": 0.5,
+        "net.activation": "tanh",
         "a2c.n_steps": 8,
         "a2c.gamma": 0.98,
         "a2c.learning_rate": 7e-4,
