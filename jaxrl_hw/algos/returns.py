@@ -2,9 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from jax import Array
+
+
+def following(
+    value_of: Callable[[Array], Array], value: Array, next_obs: Array, truncated: Array
+) -> Array:
+    """V(s'_t) of a batch, from the values of the observations that were acted on.
+
+    Within an episode it is the value of the next step. What else is needed, where an episode is cut
+    off and at the batch's end, is computed: one observation of each environment at a time.
+
+    Args:
+      value_of: observations [N, C] -> values [N].
+      value: V(s_t), [T, N].
+      next_obs: [T, N, C], from before any reset.
+      truncated: [T, N] bool.
+
+    Returns:
+      [T, N]; where an episode terminated, any number.
+    """
+    environments = jnp.arange(value.shape[1])
+
+    def look(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        wanted, values = carry
+        at = jnp.argmax(wanted, axis=0), environments
+        found = jnp.where(wanted[at], value_of(next_obs[at]), values[at])
+        return wanted.at[at].set(False), values.at[at].set(found)
+
+    wanted = truncated.at[-1].set(True)
+    later = jnp.roll(value, -1, axis=0)
+    return jax.lax.while_loop(lambda carry: carry[0].any(), look, (wanted, later))[1]
 
 
 def gae(

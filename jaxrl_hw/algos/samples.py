@@ -20,7 +20,7 @@ from jaxrl_hw.algos.actor_critic import (
 )
 from jaxrl_hw.algos.networks import distributions, normalize
 from jaxrl_hw.algos.networks.policy_net import Inputs, flat
-from jaxrl_hw.algos.returns import gae
+from jaxrl_hw.algos.returns import following, gae
 from jaxrl_hw.types import WHOLE, Batch, Learner, Shards, Symmetry
 
 
@@ -58,7 +58,9 @@ def samples_of(
     lay_out = _layout(nets)
     critic_seen = critic_inputs(nets, stats, batch.obs.critic)
     value = value_at(nets, params, critic_seen)
-    next_value = value_of(nets, params, stats, batch.next_obs.critic)
+    next_value = following(
+        partial(value_of, nets, params, stats), value, batch.next_obs.critic, batch.truncated
+    )
     advantage = gae(
         batch.reward,
         value,

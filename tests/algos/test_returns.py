@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrl_hw.algos.returns import gae
+from jaxrl_hw.algos.returns import following, gae
 
 GAMMA, LAMBDA = 0.5, 0.8
 # gamma * lambda = 0.4
@@ -81,3 +81,26 @@ def test_lambda_one_gives_returns_and_lambda_zero_gives_one_step_errors() -> Non
     )
     # one-step errors: the deltas above, the last one without its value
     np.testing.assert_allclose(gae(*arrays, *ends, 0.5, 0.0)[:, 0], [1.0, 2.0, 1.0], rtol=1e-6)
+
+
+def test_what_follows_is_the_next_step_s_value_and_an_episode_s_own_last_one() -> None:
+    steps, environments = 4, 3
+    rng = np.random.default_rng(0)
+    obs, last = rng.normal(size=(2, steps, environments, 2)).astype(np.float32)
+    ended = np.zeros((2, steps, environments), bool)
+    terminated, truncated = ended
+    terminated[1, 0] = truncated[2, 0] = truncated[0, 1] = truncated[1, 1] = truncated[3, 2] = True
+    goes_on = ~(terminated | truncated)[:-1]
+    last[:-1][goes_on] = obs[1:][goes_on]  # an episode that goes on acts on what it has seen
+
+    looks: list[tuple[int, ...]] = []
+
+    def value_of(x: jnp.ndarray) -> jnp.ndarray:
+        looks.append(x.shape)
+        return jnp.sin(x).sum(-1)
+
+    found = following(value_of, value_of(obs), jnp.asarray(last), jnp.asarray(truncated))
+    np.testing.assert_allclose(
+        np.asarray(found)[~terminated], np.sin(last).sum(-1)[~terminated], rtol=1e-5
+    )
+    assert set(looks[1:]) == {(environments, 2)}  # never the whole batch a second time
