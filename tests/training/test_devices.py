@@ -95,7 +95,8 @@ def run_on_four(script: str, *argv: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("robot", "engine", "counts"), [("g1_12dof", "native", (1, 4)), ("cartpole", "mjx", (1, 2))]
+    ("robot", "engine", "counts"),
+    [("g1_12dof", "native", (1, 2, 4)), ("cartpole", "mjx", (1, 2))],
 )
 def test_the_number_of_devices_changes_nothing_but_rounding(
     tmp_path: Path, robot: str, engine: str, counts: tuple[int, ...]

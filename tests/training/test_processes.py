@@ -91,8 +91,8 @@ sys.exit(leave(run_command(body)))
 
 ALONE = """
 for folder in sys.argv[1:]:
-    run = jh.fit(tiny(folder, num_envs=16, devices=2), console=Console(io.StringIO()))
-    assert run.ended == "goal"
+    config = dataclasses.replace(tiny(folder, num_envs=16, devices=2), iterations=7)
+    assert jh.fit(config, console=Console(io.StringIO())).ended == "goal"
 """
 
 
@@ -125,7 +125,7 @@ def free_port() -> int:
 def test_two_processes_train_stop_shrink_and_continue_as_one_does(tmp_path: Path) -> None:
     together, alone = tmp_path / "together", tmp_path / "alone"
 
-    def session(what: str, at: int) -> list[tuple[int, str]]:
+    def session(what: str, at: int = 0) -> list[tuple[int, str]]:
         port, pid = free_port(), tmp_path / "pid"
         return ends(*(start(TINY + SESSION, together, port, i, what, at, pid) for i in range(2)))
 
@@ -143,18 +143,25 @@ def test_two_processes_train_stop_shrink_and_continue_as_one_does(tmp_path: Path
     assert first["last_iteration"] in (1, 2)
 
     # the same command continues; where one is killed the other one ends, and says which
-    (code, text), (killed, _) = session("SIGKILL", 4)
+    (code, text), (killed, _) = session("SIGKILL", 3)
     assert code == 1, text
     assert killed == -9
     assert "process 1" in text
     assert "Traceback" not in text
     assert sessions()[-1]["first_iteration"] == first["last_iteration"] + 1
 
+    # both go on with the same command, from the newest checkpoint to the goal
+    ended = session("none")
+    assert [code for code, _ in ended] == [0, 0], ended
+    last = sessions()[-1]
+    assert (last["processes"], last["ended"], last["last_iteration"]) == (2, "goal", 6)
+    assert 3 <= last["first_iteration"] <= 5  # the kill, after row 3, may come before its save
+
     # another number of processes continues, and the run is the one that was never interrupted
     ((code, text),) = ends(start(TINY + ALONE, together, alone, devices=2))
     assert code == 0, text
     states = [rows(folder) for folder in (together, alone)]
-    assert [row["iteration"] for row in states[0]] == [1, 2, 3, 4, 5, 6]
+    assert [row["iteration"] for row in states[0]] == [1, 2, 3, 4, 5, 6, 7]
     for key in ("loss/value", "kl", "reward/total", "lr", "episode_return"):
         values = [[np.nan if r[key] is None else r[key] for r in run] for run in states]
         np.testing.assert_allclose(*values, RTOL, ATOL, err_msg=key)
