@@ -60,18 +60,18 @@ def main() -> int:
     cli.add_argument("--seconds", type=float, help="to drive, s (default: simulation_duration)")
     args = cli.parse_args()
     try:
-        if not args.no_viewer and sys.platform == "linux" and not os.environ.get("DISPLAY"):
-            raise ValueError("there is no screen for a window: give --no-viewer")
+        screen = sys.platform != "linux" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+        if not screen and not args.no_viewer:
+            print("there is no screen: it drives without a window, as with --no-viewer")
         if args.seconds is not None and args.seconds < 0.1:
             raise ValueError(f"--seconds must be at least 0.1, got {args.seconds}")
         keys = yaml.safe_load(args.config.read_text())
         if not isinstance(keys, dict):
             raise ValueError("it holds no keys")
-        return drive(keys, args.config.parent, args.seconds, not args.no_viewer)
-    except KeyError as error:
-        print(f"error: {args.config}: not found: {error.args[0]}", file=sys.stderr)
+        return drive(keys, args.config.parent, args.seconds, screen and not args.no_viewer)
     except Exception as error:  # whatever a bad file or a missing package causes
-        print(f"error: {args.config}: {' '.join(str(error).split())}", file=sys.stderr)
+        why = f"not found: {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+        print(f"error: {args.config}: {why}", file=sys.stderr)
     return 2
 
 
