@@ -102,20 +102,33 @@ class _Manifest:
             yield name, self._settings(name, entry)
 
     def _config(self, robot: Numbered, algo: Numbered, given: dict[str, Numbered]) -> Config:
-        """The config of a run. Each setting is read alone, so that an error names its line."""
+        """The config of a run, which `train` would take."""
         names = {key: str(given[key].plain) for key in ("preset", "task") if key in given}
         at = next((given[key] for key in names), robot)
         config = self._at(at, lambda: preset_config(robot.value, algo=algo.value, **names))
+        stages = [(algo, config)]
         for key, entry in given.items():
-            source = f"{self._path}, line {entry.line}"
-            config = validation.from_dict({key: entry.plain}, config, source)
-            self._at(entry, partial(self._check, config))
+            before, source = config, f"{self._path}, line {entry.line}"
+            config = validation.from_dict({key: entry.plain}, before, source)
+            if config != before:
+                self._at(entry, partial(validation.refuse_idle, config, [key]))
+            stages.append((entry, config))
+        self._check(stages)
         return config
 
-    def _check(self, config: Config) -> None:
-        if not config.timesteps and not config.iterations:  # the other may follow
+    def _check(self, stages: list[tuple[Numbered, Config]]) -> None:
+        """Raise the last config's error, if it has one, at the line that brings it.
+
+        stages: the algorithm and the preset's config, then each setting and the config with it. A
+            later setting may mend what an earlier one breaks, so the last config alone is judged.
+        """
+        problem = _problem(stages[-1][1])
+        if not problem:
             return
-        validation.check(config)
+        at = next(entry for entry, config in stages if _problem(config) == problem)
+        if at is stages[0][0]:
+            problem = f"{at.plain} does not fit robot {stages[0][1].robot}: {problem}"
+        raise self._error(at, problem)
 
     def _settings(self, name: str, entry: Numbered) -> dict[str, Numbered]:
         """Settings by dotted key."""
@@ -167,3 +180,12 @@ class _Manifest:
 
     def _error(self, entry: Numbered, text: str) -> UserError:
         return UserError(f"{self._path}, line {entry.line}: {text}")
+
+
+def _problem(config: Config) -> str:
+    """Why a config cannot be trained, "" where it can."""
+    try:
+        validation.check(config)
+    except UserError as error:
+        return str(error)
+    return ""

@@ -49,6 +49,12 @@ variants:
     json.dumps(last.settings)  # for train --config
 
 
+def test_a_setting_may_make_an_algorithm_fit_its_robot(written):
+    text = "robots: [cartpole]\nalgorithms: [dqn]\nbase: {iterations: 5, discrete_actions: 3}"
+    (cell,) = read_manifest(written(text))
+    assert (cell.config.algo, cell.config.discrete_actions) == ("dqn", 3)
+
+
 def test_the_example_trains_what_it_says(capsys):
     assert main([str(EXAMPLES / "mini.yaml"), "--dry-run"]) == 0
     folders = capsys.readouterr().out.split()
@@ -74,6 +80,11 @@ def test_the_example_trains_what_it_says(capsys):
         ("robots: [cartpole]\nrobots: [g1]", 2, "twice"),
         ("robots: [cartpole]\nbase: [", 2, "YAML"),
         ("- cartpole", 1, "by name"),
+        ("robots: [cartpole]\nalgorithms:\n  - ppo\n  - dqn", 4, "cartpole_discrete"),
+        ("robots: [cartpole]\nalgorithms: [dqn]\nbase:\n  iterations: 5", 2, "cartpole"),
+        ("robots: [cartpole_discrete]\nalgorithms: [dqn,\n sac]", 3, "dqn"),
+        ("robots: [cartpole]\nbase:\n  sac.batch_size: 8", 3, "sac"),
+        ("robots: [cartpole]\nbase:\n  timesteps: 0\n  iterations: 0", 3, "goal"),
     ],
 )
 def test_bad_input_names_its_line_and_trains_nothing(written, capsys, tmp_path, text, line, hint):
