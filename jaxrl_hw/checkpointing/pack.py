@@ -148,10 +148,7 @@ def _config(run: RunDir) -> bytes:
 def _sessions(run: RunDir, iteration: int) -> bytes:
     """sessions.jsonl, with a line for the open session: its lock file is not packed."""
     opened = open_session(run)
-    try:
-        records = run.read_sessions()
-    except ValueError as error:
-        raise UserError(f"{run.sessions_jsonl} is not a text file; delete or restore it") from error
+    records = run.read_sessions()
     if opened != open_session(run):
         raise _ChangedError
     if opened:

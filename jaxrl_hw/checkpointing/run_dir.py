@@ -168,11 +168,17 @@ class RunDir:
             os.fsync(file.fileno())
 
     def read_sessions(self) -> list[dict[str, Any]]:
-        """All sessions that ended, oldest first, without lines that a crash has cut."""
+        """All sessions that ended, oldest first, without lines that a crash has cut.
+
+        Raises UserError where the file is no text, OSError where it cannot be read.
+        """
         try:
             lines = self.sessions_jsonl.read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
             return []
+        except UnicodeDecodeError as error:
+            problem = f"{self.sessions_jsonl} is not a text file; delete or restore it"
+            raise UserError(problem) from error
         sessions = []
         for line in lines:
             with contextlib.suppress(ValueError):

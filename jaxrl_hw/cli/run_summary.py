@@ -138,10 +138,14 @@ def summarize(folder: Path, robot: str = "", thorough: bool = False) -> Summary:
         saved=newest.iteration if newest else 0,
         trained=last_iteration(run.metrics_jsonl),
     )
+    problem, opened, settings = "", None, None
     try:
         opened = sessions.open_session(run)
         history = sessions.session_history(run, opened, found.saved, found.trained)
         found = replace(found, sessions=history)
+    except (OSError, ValueError, RuntimeError) as error:  # UserError and RunError are such
+        problem = one_line(error)
+    try:
         settings = read_settings(run)
         if settings is None:
             raise UserError("it has no config.json")
@@ -158,8 +162,10 @@ def summarize(folder: Path, robot: str = "", thorough: bool = False) -> Summary:
         )
         if thorough and run.metrics_jsonl.exists():
             read_rows(run.metrics_jsonl)
-    except (OSError, ValueError, RuntimeError) as error:  # UserError and RunError are such
-        return replace(found, status=DAMAGED, why=one_line(error))
+    except (OSError, ValueError, RuntimeError) as error:
+        problem = problem or one_line(error)
+    if problem or settings is None:
+        return replace(found, status=DAMAGED, why=problem)
     status, why = _status(found, settings, opened)
     return replace(found, status=status, why=why)
 

@@ -106,8 +106,10 @@ MEASURES = (
 def compare(records: Sequence[RunRecord]) -> Comparison:
     """Compare runs. Groups of one robot and task are compared at the env steps that all of them
     have reached; a run without a row is named and left out."""
-    left_out = [f"{record.name}: it has no iteration yet" for record in records if not record.rows]
-    left_out += [f"{record.name}: {note}" for record in records[1:] for note in record.notes]
+    left_out = [
+        f"{record.name}: it has no iteration yet" for record in records if record.just_begun
+    ]
+    left_out += [f"{record.name}: {text}" for record in records[1:] for text in record.problems]
     groups = make_groups([record for record in records if record.rows]) if records else []
     reached = [_reached(group, groups) for group in groups]
     values = [_values(group, steps) for group, steps in zip(groups, reached, strict=True)]

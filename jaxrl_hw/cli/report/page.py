@@ -116,6 +116,7 @@ def _values(report: Report, drawn: dict[str, list[Drawn]]) -> dict[str, Any]:
         "title": report.title,
         "outcomes": report.outcomes,
         "run": found,
+        "notes": _notes(report),
         "figures": drawn,
         "comparison": asdict(comparison) if comparison else None,
         "alpha": ALPHA,
@@ -124,6 +125,16 @@ def _values(report: Report, drawn: dict[str, list[Drawn]]) -> dict[str, Any]:
         **_replay_values(report.motion.replay),
         "version": jaxrl_hw.__version__,
     }
+
+
+def _notes(report: Report) -> list[str]:
+    """What is damaged or not shown. A reason that is given already is not given again."""
+    known = report.found["notes"]
+    reasons = [reason for reason in (report.found["why"], *known) if reason]
+    missing = list(report.motion.notes)
+    for reason in reasons:
+        missing = [note.removesuffix(f": {reason}") for note in missing]
+    return [*known, *missing]
 
 
 def _replay_values(replay: Mapping[str, Any]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -14,7 +14,7 @@ import numpy as np
 from jaxrl_hw.checkpointing.files import read_json
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.checkpointing.sessions import Session
-from jaxrl_hw.cli.run_summary import Summary, summarize
+from jaxrl_hw.cli.run_summary import DAMAGED, REFUSED, Summary, summarize
 from jaxrl_hw.config.saved import config_from, read_settings
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import RunError, UserError, one_line
@@ -43,8 +43,10 @@ class RunRecord:
     """profile/parts.json; {} without one."""
     evaluation: dict[str, Any] = field(repr=False)
     """evaluation.json; {} without one."""
+    metrics_problem: str = ""
+    """What is wrong with metrics.jsonl."""
     notes: tuple[str, ...] = ()
-    """What could not be read."""
+    """What could not be read, a line for each file; without that which the status names."""
 
     @property
     def name(self) -> str:
@@ -53,6 +55,22 @@ class RunRecord:
     @property
     def sessions(self) -> list[Session]:
         return self.summary.sessions
+
+    @property
+    def iterations(self) -> int:
+        """Iterations done: by the rows, or where there are none by the other files."""
+        return int(self.last("iteration")) or _done(self.summary)
+
+    @property
+    def just_begun(self) -> bool:
+        """Whether no iteration is done, and not only none that can be read."""
+        return not (self.iterations or self.metrics_problem)
+
+    @property
+    def problems(self) -> list[str]:
+        """What could not be read or used, that which the status names included."""
+        why = [self.summary.why] if self.summary.status in (DAMAGED, REFUSED) else []
+        return [*why, *self.notes]
 
     @property
     def names(self) -> list[str]:
@@ -87,20 +105,14 @@ def read_record(folder: Path, robot: str = "", results: Path | None = None) -> R
     robot: one that `load_robot` has loaded for the command line.
     results: a folder that may hold its evaluation.json too, and goes before the run's own.
     """
-    run, notes = RunDir(folder), list[str]()
-
-    def tried(path: Path) -> dict[str, Any]:
-        try:
-            found = read_json(path, "left out")
-        except (UserError, RunError) as error:
-            notes.append(one_line(error))
-            return {}
-        return found if isinstance(found, dict) else {}
-
+    run, problems = RunDir(folder), _Problems()
     summary = summarize(folder, robot)
-    rows, damaged = read_whole_rows(run.metrics_jsonl)
-    settings, config = _settings(run, notes)
-    about = tried(run.config_json)
+    rows, damaged = problems.lines(run.metrics_jsonl, is_row)
+    if not rows and (done := _done(summary)):
+        problems.note(run.metrics_jsonl, f"it has no row, though {done} iterations are done")
+    problems.lines(run.sessions_jsonl)
+    settings, config = _settings(run, problems)
+    about = problems.values(run.config_json)
     versions = about.get("versions")
     places = [place / "evaluation.json" for place in (results, run.path) if place]
     return RunRecord(
@@ -110,33 +122,76 @@ def read_record(folder: Path, robot: str = "", results: Path | None = None) -> R
         damaged,
         settings,
         config,
-        plan=tried(run.plan_json),
+        plan=problems.values(run.plan_json),
         versions=versions if isinstance(versions, dict) else {},
         git_commit=str(about.get("git_commit") or ""),
-        profile=tried(run.profile / "parts.json"),
-        evaluation=next((x for path in places if _is_evaluation(x := tried(path))), {}),
-        notes=tuple(dict.fromkeys(notes)),
+        profile=problems.values(run.profile / "parts.json"),
+        evaluation=next((x for path in places if (x := problems.evaluation(path))), {}),
+        metrics_problem=problems.by_file.get(run.metrics_jsonl, ""),
+        # a file that the status names is not named again
+        notes=tuple(x for path, x in problems.by_file.items() if path.name not in summary.why),
     )
 
 
-def read_whole_rows(path: Path) -> tuple[list[Row], int]:
-    """The rows of a metrics.jsonl that are whole, and the number of lines that are not.
+def _done(summary: Summary) -> int:
+    """Iterations that are done, by the checkpoints and the sessions."""
+    return max([summary.saved, *(session.last_iteration or 0 for session in summary.sessions)])
 
-    A row has `iteration` and `env_steps`. Without a file there are none.
-    """
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError:
-        return [], 0
-    rows, lines = [], [line for line in lines if line.strip()]
-    for line in lines:
-        with contextlib.suppress(ValueError, RecursionError):
-            row = json.loads(line)
-            if isinstance(row, dict) and all(
-                type(row.get(name)) is int for name in ("iteration", "env_steps")
-            ):
-                rows.append(row)
-    return rows, len(lines) - len(rows)
+
+class _Problems:
+    """Reads files. What is wrong with one is kept, one line a file, and never an error."""
+
+    def __init__(self) -> None:
+        self.by_file: dict[Path, str] = {}
+
+    def note(self, path: Path, problem: str) -> None:
+        """Keep what is wrong with a file, unless something else already is."""
+        self.by_file.setdefault(path, problem if path.name in problem else f"{path}: {problem}")
+
+    def values(self, path: Path) -> Row:
+        """The object in a JSON file; {} without one."""
+        try:
+            found = read_json(path, "left out")
+        except (UserError, RunError) as error:
+            self.note(path, one_line(error))
+            return {}
+        if not isinstance(found, dict | None):
+            self.note(path, "it holds no values by name: left out")
+        return found if isinstance(found, dict) else {}
+
+    def evaluation(self, path: Path) -> Row:
+        """What `evaluate --json` has written; {} without it."""
+        found = self.values(path)
+        if not found or _is_evaluation(found):
+            return found
+        self.note(path, "it holds no evaluation: left out")
+        return {}
+
+    def lines(self, path: Path, is_whole: Callable[[Row], bool] = bool) -> tuple[list[Row], int]:
+        """The objects in a file of a JSON object a line, and the number of damaged lines."""
+        try:
+            lines = path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return [], 0
+        except OSError as error:
+            self.note(path, f"it cannot be read: {error.strerror}")
+            return [], 0
+        rows, lines = list[Row](), [line for line in lines if line.strip()]
+        for line in lines:
+            with contextlib.suppress(ValueError, RecursionError):
+                row = json.loads(line)
+                if isinstance(row, dict) and is_whole(row):
+                    rows.append(row)
+        if damaged := len(lines) - len(rows):
+            none = "" if rows else ", and no other is there"
+            text = f"{damaged} damaged line{'s' if damaged > 1 else ''} left out{none}"
+            self.note(path, text)
+        return rows, damaged
+
+
+def is_row(row: Row) -> bool:
+    """Whether a line of metrics.jsonl is one: it has `iteration` and `env_steps`."""
+    return all(type(row.get(name)) is int for name in ("iteration", "env_steps"))
 
 
 def _is_evaluation(found: dict[str, Any]) -> bool:
@@ -147,14 +202,14 @@ def _is_evaluation(found: dict[str, Any]) -> bool:
     return all(isinstance(one, dict) for one in (found.get("mean"), *rows, *cases))
 
 
-def _settings(run: RunDir, notes: list[str]) -> tuple[dict[str, Any], Config | None]:
+def _settings(run: RunDir, problems: _Problems) -> tuple[dict[str, Any], Config | None]:
     try:
         settings = read_settings(run) or {}
     except (UserError, RunError, ValueError, TypeError, AttributeError) as error:
-        notes.append(one_line(error))
+        problems.note(run.config_json, one_line(error))
         return {}, None
     try:
         return settings, config_from(settings, str(run.config_json)) if settings else None
     except UserError as error:
-        notes.append(one_line(error))
+        problems.note(run.config_json, one_line(error))
         return settings, None

@@ -23,7 +23,7 @@ LAST_SHARE = 0.1
 def summarize_run(record: RunRecord) -> dict[str, Any]:
     """What summary.json says of a run: plain values, None where the run's files do not say."""
     s, config = record.summary, record.config
-    plan = record.plan
+    plan, spent = record.plan, time_spent(record)
     return {
         "format": FORMAT,
         "name": s.name,
@@ -39,9 +39,10 @@ def summarize_run(record: RunRecord) -> dict[str, Any]:
         "goal_iteration": s.goal,
         "rows": len(record.rows),
         "damaged_lines": record.damaged,
-        "iterations": int(record.last("iteration")),
-        "env_steps": int(record.last("env_steps")),
-        "training_s": record.last("wall_s"),
+        "just_begun": record.just_begun,
+        "iterations": record.iterations,
+        "env_steps": int(record.last("env_steps")) if record.rows or record.just_begun else None,
+        "training_s": record.last("wall_s") or math.fsum(s["seconds"] or 0.0 for s in spent),
         "return": _return(record),
         "throughput": {
             name: _median(record.column(name)) for name in ("env_steps_per_s", "iterations_per_min")
@@ -53,7 +54,7 @@ def summarize_run(record: RunRecord) -> dict[str, Any]:
             "measured_bytes": plan.get("measured_bytes"),
             "peak_bytes": _most(record.column("memory_bytes")),
         },
-        "sessions": (spent := time_spent(record)),
+        "sessions": spent,
         "time": {name: math.fsum(x[name] or 0.0 for x in spent) for name in (*PARTS, "away_s")},
         "profile": record.profile or None,
         "reward_terms": reward_terms(record),

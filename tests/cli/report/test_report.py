@@ -66,8 +66,9 @@ def test_the_time_of_a_session_is_split_without_rest(reported):
 
 def test_damaged_lines_are_left_out_and_counted(reported):
     assert reported.summary["damaged_lines"] == 4
-    (note,) = re.findall(r'id="damaged">\s*(\d+)', reported.page)
-    assert note == "4"
+    (note,) = reported.summary["notes"]
+    assert "metrics.jsonl: 4 " in note
+    assert reported.page.count(note) == 1
     table = list(csv.DictReader((reported.out / "metrics.csv").open()))
     assert [int(row["iteration"]) for row in table] == [1, 2, 3, 4, 5, 6]
     for row, cells in zip(reported.rows, table, strict=True):
@@ -113,15 +114,65 @@ def test_a_run_that_has_just_begun_has_a_report(reported, tmp_path):
     assert "no checkpoint" in page, "so there is no replay"
 
 
-def test_damaged_files_are_named_and_the_rest_is_shown(copy_of):
-    folder, names = copy_of("torn", 0, [1.0, 2.0]), ("config.json", "plan.json", "sessions.jsonl")
-    (folder / "evaluation.json").write_text('{"rows": 3}')
-    for name in names:
-        (folder / name).write_bytes(b'{"half')
-    assert main(["--run-dir", str(folder), *QUICK]) == 0
+BINARY = bytes(range(128, 256)) * 4 + b"\n"
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "config.json": lambda path: path.write_bytes(b'{"half'),
+    "plan.json": lambda path: path.write_bytes(b"[1, 2]"),
+    "evaluation.json": lambda path: path.write_bytes(b'{"rows": 3}'),
+    "metrics.jsonl": lambda path: path.write_bytes(20 * BINARY),
+    "sessions.jsonl": lambda path: path.write_bytes(BINARY),
+}
+
+
+def folder_instead(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def test_damaged_files_are_named_once_and_the_rest_is_shown(copy_of):
+    folder = copy_of("torn", 0, [1.0, 2.0])
+    (folder / "checkpoints/2").mkdir(parents=True)  # to be shown in motion
+    for name in set(DAMAGES) - {"metrics.jsonl"}:
+        DAMAGES[name](folder / name)
+    words = ["--run-dir", str(folder)]
+    assert main(words, choose_backend=refuse_to_draw) == 0
     found = json.loads((folder / "summary.json").read_text())
     assert (found["return"]["best"], found["sessions"]) == (2.0, [])
-    assert all(name in " ".join(found["notes"]) for name in names[:2])
+    for text in ((folder / "report.html").read_text(), (folder / "report.md").read_text()):
+        for name in set(DAMAGES) - {"metrics.jsonl"}:
+            assert len(re.findall(rf"\b{name}", text)) == 1, name
+        assert "just begun" not in text
+
+
+@pytest.mark.parametrize("damage", [DAMAGES["metrics.jsonl"], folder_instead, Path.unlink])
+def test_a_run_whose_metrics_are_lost_has_not_just_begun(copy_of, damage):
+    folder = copy_of("lost", 0, [1.0])
+    damage(folder / "metrics.jsonl")
+    assert main(["--run-dir", str(folder), *QUICK]) == 0
+    found = json.loads((folder / "summary.json").read_text())
+    assert (found["just_begun"], found["rows"]) == (False, 0)
+    assert (found["iterations"], found["env_steps"]) == (6, None), "as the sessions have it"
+    assert found["training_s"] == pytest.approx(sum(s["seconds"] for s in found["sessions"]))
+    (note,) = found["notes"]
+    assert "metrics.jsonl" in note
+    page = (folder / "report.html").read_text()
+    assert 'id="just-begun"' not in page
+    assert page.count(note) == 1
+
+
+def test_a_damaged_line_of_the_sessions_is_counted_and_the_robot_still_known(copy_of):
+    folder = copy_of("cut", 0, [1.0])
+    with (folder / "sessions.jsonl").open("a") as file:
+        file.write('{"started": "20')
+    assert main(["--run-dir", str(folder), *QUICK]) == 0
+    found = json.loads((folder / "summary.json").read_text())
+    assert len(found["sessions"]) == 2
+    assert any("sessions.jsonl: 1 " in note for note in found["notes"])
+    DAMAGES["sessions.jsonl"](folder / "sessions.jsonl")
+    assert main(["--run-dir", str(folder), *QUICK]) == 0
+    found = json.loads((folder / "summary.json").read_text())
+    assert (found["status"], found["robot"]) == ("damaged", "cartpole")
+    assert "sessions.jsonl" in found["why"]
 
 
 def test_text_of_a_run_s_files_is_no_markup(copy_of):
