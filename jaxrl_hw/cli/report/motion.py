@@ -27,6 +27,7 @@ class Motion:
     iteration: int = 0
     film: str = ""
     """A data URI."""
+    film_file: Path | None = None
     replay: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     """What is missing, and why."""
@@ -108,7 +109,7 @@ def _drive(made: Motion, args: Namespace, out: Path, backend: str) -> Path | Non
 
 
 def _inline(made: Motion, path: Path) -> None:
-    data = path.read_bytes()
+    made.film_file, data = path, path.read_bytes()
     if len(data) > _LARGEST:
         made.notes.append(f"the film {path} is not in this page: it has {formats.size(len(data))}")
         return

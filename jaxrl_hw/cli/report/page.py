@@ -6,10 +6,12 @@ import base64
 import csv
 import io
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import jinja2
 
@@ -68,7 +70,7 @@ def write_report(report: Report, out: Path) -> Path:
         summary["experiment"] = {"name": report.title, "runs": list(report.outcomes)}
     write_json(out / "summary.json", jsonable(summary))
     write_bytes(out / "metrics.csv", metrics_csv(report.record).encode())
-    values = _values(report, drawn)
+    values = _values(report, drawn, out)
     for name in ("report.md", "report.html"):
         write_bytes(out / name, _environment().get_template(f"{name}.j2").render(values).encode())
     return out / "report.html"
@@ -110,8 +112,8 @@ def _environment() -> jinja2.Environment:
     return made
 
 
-def _values(report: Report, drawn: dict[str, list[Drawn]]) -> dict[str, Any]:
-    found, comparison = report.found, report.comparison
+def _values(report: Report, drawn: dict[str, list[Drawn]], out: Path) -> dict[str, Any]:
+    found, comparison, film = report.found, report.comparison, report.motion.film_file
     return {
         "title": report.title,
         "outcomes": report.outcomes,
@@ -122,6 +124,7 @@ def _values(report: Report, drawn: dict[str, list[Drawn]]) -> dict[str, Any]:
         "alpha": ALPHA,
         "fewest_for_iqm": FEWEST_FOR_IQM,
         "motion": report.motion,
+        "film_link": quote(Path(os.path.relpath(film, out)).as_posix()) if film else "",
         **_replay_values(report.motion.replay),
         "version": jaxrl_hw.__version__,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from jaxrl_hw.checkpointing.description import EVALUATION
 from jaxrl_hw.cli.report.changed_settings import changed_settings
 from jaxrl_hw.cli.report.run_record import RunRecord
 from jaxrl_hw.cli.report.time_spent import PARTS, time_spent
+from jaxrl_hw.cli.run_summary import Summary
 from jaxrl_hw.config.resolve import task_name
 
 FORMAT = 1
@@ -64,6 +66,7 @@ def summarize_run(record: RunRecord) -> dict[str, Any]:
         "versions": record.versions,
         "git_commit": record.git_commit or None,
         "command": s.command,
+        "evaluate_command": _evaluate_command(s),
         "notes": list(record.notes),
     }
 
@@ -93,6 +96,16 @@ def evaluations(record: RunRecord) -> list[dict[str, Any]]:
         if figures:
             found.append({name: row[name] for name in ("iteration", "env_steps")} | figures)
     return found
+
+
+def _evaluate_command(run: Summary) -> str:
+    """The command that evaluates the newest policy into a report, "" where there is no policy."""
+    if not run.saved:
+        return ""
+    words = ["python", "-m", "jaxrl_hw.report", "--run-dir", str(run.folder)]
+    words += ["--robot", run.robot_flag] if run.robot_flag else []
+    words += ["--algo", run.algo_flag] if run.algo_flag else []
+    return shlex.join([*words, "--evaluate"])
 
 
 def _return(record: RunRecord) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import re
 import statistics
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import unquote
 
 import imageio_ffmpeg
 import pytest
@@ -222,19 +223,41 @@ def can_draw() -> bool:
 
 
 def test_an_evaluation_and_a_film_that_are_made_now_are_in_the_page(reported, tmp_path):
-    film = tmp_path / "videos" / "6.mp4"
-    flags = ["--out", str(tmp_path), "--evaluate", "--no-replay", "--seconds", "0.2"]
+    film = tmp_path / "out of it" / "videos" / "6.mp4"
+    out = film.parents[1]
+    flags = ["--out", str(out), "--evaluate", "--no-replay", "--seconds", "0.2"]
     assert main(["--run-dir", str(reported.run), *flags]) == 0
-    found = json.loads((tmp_path / "evaluation.json").read_text())
+    found = json.loads((out / "evaluation.json").read_text())
     assert (found["iteration"], len(found["rows"])) == (6, 16)
-    assert json.loads((tmp_path / "summary.json").read_text())["evaluation"] == found
-    page = (tmp_path / "report.html").read_text()
-    assert f">{formats.figure(found['rows'][3]['return'])}<" in page
+    assert json.loads((out / "summary.json").read_text())["evaluation"] == found
+    page, text = ((out / name).read_text() for name in ("report.html", "report.md"))
+    for i, row in enumerate(found["rows"], 1):
+        figures = [formats.figure(row[name]) for name in found["mean"]]
+        assert f"| {i} | {' | '.join(figures)} |\n" in text
+        assert all(f">{figure}<" in page for figure in figures)
+    assert f"| **{formats.figure(found['mean']['return'])}** |" in text
     assert film.exists() == can_draw()
     if film.exists():
         frames, seconds = imageio_ffmpeg.count_frames_and_secs(film)
         assert (frames, seconds) == (5, pytest.approx(0.2))
         assert f"video/mp4;base64,{base64.b64encode(film.read_bytes()).decode()}" in page
+        assert link_to("mp4", out) == film
+
+
+def link_to(suffix: str, out: Path) -> Path:
+    """The file with that ending to which the report's Markdown links."""
+    (link,) = re.findall(rf"[^!]\[[^]]+\]\((\S+\.{suffix})\)", (out / "report.md").read_text())
+    return (out / unquote(link)).resolve()
+
+
+def test_the_command_that_evaluates_stands_where_no_evaluation_is(reported, copy_of):
+    command = f"python -m jaxrl_hw.report --run-dir {reported.run} --evaluate"
+    assert reported.summary["evaluate_command"] == command
+    assert command in reported.page
+    assert command in (reported.out / "report.md").read_text()
+    folder = copy_of("unsaved", 0, [1.0])
+    assert main(["--run-dir", str(folder), *QUICK]) == 0
+    assert "--evaluate" not in (folder / "report.md").read_text(), "it has no checkpoint"
 
 
 def refuse_to_draw() -> str:
@@ -251,6 +274,7 @@ def test_a_film_that_is_there_is_taken_as_it_is(copy_of):
     page = (folder / "report.html").read_text()
     assert base64.b64encode(b"a film").decode() in page
     assert "nothing can draw" not in page
+    assert link_to("mp4", folder) == folder / "videos" / "6.mp4"
 
 
 def test_without_opengl_a_note_takes_the_film_s_place(copy_of, tmp_path):
@@ -263,6 +287,14 @@ def test_without_opengl_a_note_takes_the_film_s_place(copy_of, tmp_path):
     assert "nothing can draw here" in page
     assert "<video" not in page
     assert times(folder) == before, "with --out the run stays as it is"
+
+
+def test_markdown_has_the_interquartile_means(copy_of, tmp_path):
+    first, *others = (copy_of(f"r{i}", i, [1.0 + 0.1 * i]) for i in range(4))
+    words = ["--run-dir", str(first), "--compare", *map(str, others), "--out", str(tmp_path)]
+    assert main([*words, *QUICK]) == 0
+    (row,) = (x for x in (tmp_path / "report.md").read_text().split("\n") if "r0, r1" in x)
+    assert row.split("|")[6].strip() == formats.figure(1.15), "of 1.0 to 1.3 the middle two"
 
 
 def test_runs_of_other_robots_are_compared_in_what_they_share(
