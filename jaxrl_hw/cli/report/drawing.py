@@ -17,6 +17,8 @@ QUIET = "#9aa3ad"
 _SIZE = (4.6, 2.75)
 """Inches: a column of the page, so that a telephone shrinks the text little."""
 _DPI = 180
+_MOST_TICKS = 6
+"""Between which an axis is divided, from left to right."""
 _LOOK: Any = {
     "font.size": 9,
     "axes.titlesize": 10,
@@ -63,6 +65,8 @@ def blank(title: str, height: float = 1.0) -> tuple[Canvas, Axes]:
         canvas = Canvas(figsize=(_SIZE[0], _SIZE[1] * height), facecolor="white")
         axes = canvas.add_subplot()
         axes.set_title(title)
+        # by default there may be so many that long ones touch
+        axes.xaxis.set_major_locator(ticker.MaxNLocator(_MOST_TICKS, steps=[1, 2, 2.5, 5, 10]))
     return canvas, axes
 
 

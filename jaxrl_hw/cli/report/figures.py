@@ -31,6 +31,9 @@ _OWN_FIGURE = {
 }
 """Keys of a row that other figures show, or that say nothing over time."""
 
+_UNITS = (("hours", 3600), ("minutes", 60), ("seconds", 1))
+"""Of training time: the largest of which a run has more than two."""
+
 Found = dict[str, Any]
 """What `summary.summarize_run` says of the run."""
 
@@ -40,7 +43,8 @@ def curves(record: RunRecord) -> list[Figure]:
     steps, wall = record.column("env_steps"), record.column("wall_s")
     starts = boundaries(record)
     over_steps = ("env steps", steps, [place for place, _ in starts])
-    unit, scale = ("hours", 3600) if record.last("wall_s") > 3600 else ("minutes", 60)
+    trained = record.last("wall_s")
+    unit, scale = next((x for x in _UNITS if trained > 2 * x[1]), _UNITS[-1])
     places = [s / scale for _, s in starts if np.isfinite(s)]
     over_hours = (f"{unit} of training", wall / scale, places)
     wanted = (

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jaxrl_hw.algos.registry import algorithm_entry, entries
 from jaxrl_hw.cli.report.run_record import RunRecord
 from jaxrl_hw.config import validation
 from jaxrl_hw.config.fields import differences, settings_of
 from jaxrl_hw.config.resolve import task_name
+from jaxrl_hw.config.schema import Config
 
 _LEARNING = ("num_envs", "physics", "devices", "precision", "deterministic")
 """Settings that a continued run may change and that change its numbers all the same."""
@@ -84,23 +86,48 @@ def _learning_settings(record: RunRecord) -> dict[str, Any]:
         return {}
     known = settings_of(type(record.config))
     free = {key for key, one in known.items() if one.about.get("resume") and key not in _LEARNING}
+    idle = entries().keys() - {_algorithm(record.config)}
     whole = validation.to_dict(record.config)
-    return {key: value for key, value in whole.items() if key not in free | {"seed"}}
+    return {key: value for key, value in whole.items() if key not in free | idle | {"seed"}}
 
 
 def _labels(groups: Sequence[Sequence[RunRecord]]) -> list[str]:
     """What each group is called: its robot, and the settings in which it differs from the first."""
-    first, labels = groups[0][0], list[str]()
-    for runs in groups:
-        record = runs[0]
+    firsts, labels = [runs[0] for runs in groups], list[str]()
+    for record in firsts:
         label = record.summary.robot or record.name
-        changed = differences(_learning_settings(first), _learning_settings(record))
-        if record.config and first.config and record.config.robot == first.config.robot and changed:
-            texts = [f"{key}={_short(new)}" for key, _, new in changed[:_LABEL_KEYS]]
+        if changed := _changed(firsts, record):
+            texts = [f"{key}={_short(new)}" for key, new in changed[:_LABEL_KEYS]]
             more = len(changed) - len(texts)
             label = ", ".join([label, *texts, *([f"{more} more"] if more else [])])
         labels.append(label if label not in labels else f"{label} ({record.name})")
     return labels
+
+
+def _changed(firsts: Sequence[RunRecord], record: RunRecord) -> list[tuple[str, Any]]:
+    """The settings in which a run differs from the first one, if that is of the same robot.
+
+    An algorithm has settings of its own: they are compared with the first run of the algorithm.
+    """
+    first, config = firsts[0], record.config
+    if config is None or first.config is None or config.robot != first.config.robot:
+        return []
+    name, settings = _algorithm(config), _learning_settings(record)
+    peer = next(x for x in firsts if x.config and _of(x.config) == _of(config))
+    no_effect = (*entries(), *algorithm_entry(config.algo).ignores)
+    general = differences(_learning_settings(first), settings, no_effect)
+    own = differences({name: _learning_settings(peer)[name]}, {name: settings[name]})
+    return [(key, new) for key, _, new in (*general, *own)]
+
+
+def _of(config: Config) -> tuple[str, str]:
+    """A config's robot and algorithm."""
+    return config.robot, _algorithm(config)
+
+
+def _algorithm(config: Config) -> str:
+    """The algorithm's name, which its settings have too."""
+    return algorithm_entry(config.algo).name
 
 
 def _short(value: Any) -> str:

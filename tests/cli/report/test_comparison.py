@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from jaxrl_hw import preset_config
 from jaxrl_hw.cli.report.comparison import compare
 from jaxrl_hw.cli.report.run_record import read_record
+from jaxrl_hw.config import validation
 
 pytestmark = pytest.mark.slow  # the fixture trains
 
@@ -34,6 +39,27 @@ def test_what_a_continued_run_may_change_makes_no_other_group(copy_of):
     assert len(found.groups) == 1
     other = compared(copy_of("d", 0, [1.0]), copy_of("e", 0, [1.0], ppo__gamma=0.5))
     assert [group["label"] for group in other.groups] == ["cartpole", "cartpole, ppo.gamma=0.5"]
+
+
+def test_a_label_leaves_out_settings_of_other_algorithms(reported, copy_of):
+    def other(name, config):
+        folder = copy_of(name, 0, [1.0])
+        record = json.loads((folder / "config.json").read_text())
+        config = replace(config, run_dir="", cartpole=task, net=net, num_envs=envs)
+        record["config"] = validation.to_dict(config)
+        (folder / "config.json").write_text(json.dumps(record))
+        return folder
+
+    ppo = read_record(reported.run).config
+    task, net, envs = ppo.cartpole, ppo.net, ppo.num_envs
+    sac = replace(preset_config("cartpole", algo="sac"), physics=ppo.physics)
+    small = replace(sac, sac=replace(sac.sac, batch_size=16))
+    found = compared(copy_of("a", 0, [1.0]), other("b", sac), other("c", small))
+    first, second, third = (group["label"] for group in found.groups)
+    assert (first, "algo=sac" in second) == ("cartpole", True)
+    assert "ppo." not in second
+    assert "sac." not in second
+    assert third == f"{second}, sac.batch_size=16"
 
 
 def test_groups_that_differ_are_told_from_groups_that_do_not(copy_of):
