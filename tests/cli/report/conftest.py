@@ -43,7 +43,11 @@ class Reported(NamedTuple):
 
 @pytest.fixture(scope="session")
 def reported(train_run: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory) -> Reported:
-    """A cartpole's run of 2 and 4 iterations with damaged lines; its report has a short replay."""
+    """A cartpole's run of 2 and 4 iterations with damaged lines.
+
+    Its report has a short film, where one can be drawn, a short replay, and a comparison with a run
+    of another seed and one of other settings.
+    """
     place = tmp_path_factory.mktemp("report")
     folder, out = place / "runs" / "pole", place / "out"
     task = replace(preset_config("cartpole").cartpole, episode_s=0.1)
@@ -52,7 +56,10 @@ def reported(train_run: Callable[..., Run], tmp_path_factory: pytest.TempPathFac
     metrics = folder / "metrics.jsonl"
     lines = metrics.read_bytes().splitlines()
     metrics.write_bytes(b"\n".join([*lines[:3], *DAMAGED[:2], *lines[3:], *DAMAGED[2:]]) + b"\n")
-    flags = ["--out", str(out), "--no-film", "--seconds", "0.4"]
+    others = [place / "runs" / name for name in ("seed", "gamma")]
+    train_run("cartpole", others[0], cartpole=task, seed=1)
+    train_run("cartpole", others[1], cartpole=task, ppo=replace(run.config.ppo, gamma=0.5))
+    flags = ["--out", str(out), "--seconds", "0.4", "--compare", *map(str, others)]
     assert main(["--run-dir", str(folder), *flags]) == 0
     return Reported(folder, out, [json.loads(line) for line in lines])
 

@@ -154,9 +154,16 @@ def browser(tmp_path_factory):
         yield running
 
 
-IN_VIEW = """[...document.querySelectorAll("main img, main canvas")].map((one) => {
+LOADED = """Promise.all([...document.querySelectorAll("main video")].map((film) =>
+  new Promise((done, fail) => {
+    film.onloadeddata = () => done([film.duration, film.videoWidth]);
+    film.onerror = () => fail(new Error(film.error.message));
+    film.load();
+  })))"""
+IN_VIEW = """[...document.querySelectorAll("main img, main canvas, main video")].map((one) => {
   const box = one.getBoundingClientRect();
-  const drawn = one.tagName === "IMG" ? one.complete && one.naturalWidth : one.width;
+  const widths = {IMG: one.complete && one.naturalWidth, VIDEO: one.videoWidth};
+  const drawn = widths[one.tagName] ?? one.width;
   return [one.alt || one.tagName, drawn > 0 && box.width > 200 && box.height > 80
           && box.left >= 0 && box.right <= innerWidth && one.checkVisibility()];
 })"""
@@ -178,9 +185,14 @@ def test_every_figure_is_in_view_offline_and_without_an_error(reported, browser,
     browser.events.clear()
     page = reported.out / "report.html"
     browser.open(page, width)
+    films = list((reported.out / "videos").glob("*.mp4"))  # none where nothing can draw
+    loaded = browser.evaluate(LOADED)
+    assert [seconds for seconds, _ in loaded] == pytest.approx([0.4] * len(films), abs=0.05)
     seen = browser.evaluate(IN_VIEW)
     figures = list((reported.out / "figures").glob("*.png"))
-    assert len(seen) == len(figures) + 1, "and the replay"
+    compared = {path.stem for path in figures if path.stem.startswith("compare-")}
+    assert {"compare-return", "compare-final-return", "compare-env-steps-per-s"} <= compared
+    assert len(seen) == len(figures) + len(films) + 1, "and the replay"
     assert [name for name, fine in seen if not fine] == []
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
     assert browser.evaluate(PIXELS) > 50, "a robot on a floor"
