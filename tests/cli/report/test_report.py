@@ -14,6 +14,7 @@ from urllib.parse import unquote
 import imageio_ffmpeg
 import pytest
 
+from jaxrl_hw.cli.report.run_record import read_record
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.evaluation import opengl
 from jaxrl_hw.loggers import formats
@@ -165,15 +166,13 @@ def test_a_damaged_line_of_the_sessions_is_counted_and_the_robot_still_known(cop
     folder = copy_of("cut", 0, [1.0])
     with (folder / "sessions.jsonl").open("a") as file:
         file.write('{"started": "20')
-    assert main(["--run-dir", str(folder), *QUICK]) == 0
-    found = json.loads((folder / "summary.json").read_text())
-    assert len(found["sessions"]) == 2
-    assert any("sessions.jsonl: 1 " in note for note in found["notes"])
+    found = read_record(folder)
+    assert len(found.sessions) == 2
+    assert any("sessions.jsonl: 1 " in note for note in found.notes)
     DAMAGES["sessions.jsonl"](folder / "sessions.jsonl")
-    assert main(["--run-dir", str(folder), *QUICK]) == 0
-    found = json.loads((folder / "summary.json").read_text())
-    assert (found["status"], found["robot"]) == ("damaged", "cartpole")
-    assert "sessions.jsonl" in found["why"]
+    found = read_record(folder)
+    assert (found.summary.status, found.summary.robot) == ("damaged", "cartpole")
+    assert "sessions.jsonl" in found.summary.why
 
 
 def test_text_of_a_run_s_files_is_no_markup(copy_of):
