@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from acceptance_steps import LIMIT_S, Failed, Sizes
-
-from jaxrl_hw.planning.benchmark import failure
+from acceptance_runs import Deadline, Sizes, run
 
 
-def peer(sizes: Sizes) -> dict[str, Any]:
+def peer(sizes: Sizes, deadline: Deadline) -> dict[str, Any]:
     """Brax PPO on Playground's G1 and this library's, feet colliding, one run each."""
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "result.json"
         script = Path(__file__).with_name("versus_brax.py")
         command = [sys.executable, str(script), "--only", "brax,feet", "--repeats", "1"]
-        done = subprocess.run(
-            [*command, *sizes.beside, "--out", str(out)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=LIMIT_S,
-        )
-        if done.returncode:
-            raise Failed(failure(done.returncode, done.stderr))
+        run([*command, *sizes.beside, "--out", str(out)], deadline)
         record = json.loads(out.read_text())
     brax, ours = record["rows"]
     return {

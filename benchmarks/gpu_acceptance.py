@@ -21,6 +21,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+import acceptance_runs as runs
+import acceptance_speed as speed
 import acceptance_steps as steps
 from acceptance_peer import peer
 
@@ -38,20 +40,20 @@ class Step(NamedTuple):
     """One part of the acceptance."""
 
     about: str
-    run: Callable[[steps.Sizes], dict[str, Any]]
-    """Returns figures; raises `steps.Failed` or `steps.Skipped`."""
+    run: Callable[[runs.Sizes, runs.Deadline], dict[str, Any]]
+    """Returns figures; raises `runs.Failed` or `runs.Skipped`."""
 
 
 STEPS = {
     "doctor": Step("every check of the doctor's passes", steps.doctor),
     "sizing": Step("expected memory against the driver's figure", steps.sizing),
     "engines": Step(
-        "env steps per second of each engine, by number of environments", steps.engines
+        "env steps per second of each engine, by number of environments", speed.engines
     ),
-    "flags": Step("XLA's command buffers: env steps per second with each setting", steps.flags),
+    "flags": Step("XLA's command buffers: env steps per second with each setting", speed.flags),
     "oom": Step("a run that runs out of memory continues with fewer environments", steps.oom),
     "resume": Step("killed and continued under --deterministic: the same bits", steps.resume),
-    "precision": Step("bfloat16 against float32", steps.precision),
+    "precision": Step("bfloat16 against float32", speed.precision),
     "peer": Step("Brax PPO on Playground's G1 beside it ($JAXRL_HW_PEER_PYTHON)", peer),
     "training": Step("a policy trained for five minutes, evaluated", steps.training),
 }
@@ -83,8 +85,8 @@ def _parsed(argv: Sequence[str]) -> argparse.Namespace:
 
 def _run(args: argparse.Namespace) -> int:
     hardware = detect()
-    sizes = (steps.TINY if args.tiny else steps.FULL)._replace(
-        robot=args.robot, platform=hardware.platform
+    sizes = (runs.TINY if args.tiny else runs.FULL)._replace(
+        robot=args.robot, platform=hardware.platform, device=hardware.name
     )
     device = re.sub(r"[^a-z0-9]+", "-", hardware.name.lower()).strip("-")
     path = args.out / f"gpu-acceptance-{device}.json"
@@ -113,14 +115,14 @@ def _record(path: Path, device: str) -> dict[str, Any]:
     return {**record, "device": device}
 
 
-def _tried(step: Step, sizes: steps.Sizes) -> dict[str, Any]:
+def _tried(step: Step, sizes: runs.Sizes) -> dict[str, Any]:
     began = time.perf_counter()
     result: dict[str, Any] = {"status": PASSED, "why": "", "figures": {}}
     try:
-        result["figures"] = step.run(sizes)
-    except steps.Skipped as reason:
+        result["figures"] = step.run(sizes, runs.Deadline())
+    except runs.Skipped as reason:
         result.update(status=SKIPPED, why=str(reason))
-    except steps.Failed as failure:
+    except runs.Failed as failure:
         result.update(status=BROKEN, why=str(failure), figures=failure.figures)
     except Exception as error:  # whatever fails here, the other steps still run
         result.update(status=BROKEN, why=one_line(error))
@@ -128,7 +130,7 @@ def _tried(step: Step, sizes: steps.Sizes) -> dict[str, Any]:
     return {
         **result,
         "seconds": round(time.perf_counter() - began, 1),
-        "sizes": sizes._asdict(),
+        "sizes": {name: size for name, size in sizes._asdict().items() if name != "train"},
         "versions": versions,
         "commit": git_commit(),
         "flags": os.environ.get("XLA_FLAGS", ""),
@@ -143,7 +145,21 @@ def _keep(path: Path, record: dict[str, Any]) -> None:
         if (found := record["steps"].get(name)) is not None:
             shown = _line(found).replace("|", "\\|")
             lines.append(f"| {name}: {step.about} | {shown} | {found['seconds']:.0f} s |")
+    measured = record["steps"].get("engines", {"figures": {}})["figures"].get("rows", [])
+    lines += _table(measured) if measured else []
     path.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _table(rows: list[dict[str, Any]]) -> list[str]:
+    lines = ["", "| engine | environments | env steps/s | memory expected | measured |"]
+    lines.append("|---|---|---|---|---|")
+    for row in rows:
+        cells = ["not measured", "", ""]
+        if "failed" not in row:
+            used = [f"{row[name] / 1e9:.2f} GB" for name in ("predicted_bytes", "measured_bytes")]
+            cells = [f"{row['env_steps_per_s']:,}", *used]
+        lines.append(f"| {row['physics']} | {row['num_envs']:,} | {' | '.join(cells)} |")
+    return lines
 
 
 def _line(found: dict[str, Any]) -> str:

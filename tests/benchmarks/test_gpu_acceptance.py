@@ -32,8 +32,9 @@ def test_steps_run_alone_and_their_results_add_up(
     assert sizing["status"] == "pass"
     assert sizing["figures"]["env_steps_per_s"] > 0
     assert sizing["figures"]["measured_bytes"]["peak"] > 100_000_000
-    assert acceptance.main([*asked, "--only", "flags"]) == 0
-    assert record(tmp_path)["steps"]["flags"]["status"] == "does not apply"
+    for name in ("flags", "oom"):
+        assert acceptance.main([*asked, "--only", name]) == 0
+        assert record(tmp_path)["steps"][name]["status"] == "does not apply"
     # a step that fails has its reason, and takes nothing from the others
     monkeypatch.setenv("JAX_PLATFORMS", "no_such_platform")
     assert acceptance.main([*asked, "--only", "precision"]) == 1
@@ -44,12 +45,51 @@ def test_steps_run_alone_and_their_results_add_up(
     assert steps["peer"]["status"] == "fail"
     assert "brax" in steps["peer"]["why"]
     assert steps["precision"]["status"] == "fail"
-    assert steps["precision"]["why"]
+    for kind in ("float32", "bfloat16"):
+        assert kind in steps["precision"]["why"]
     assert steps["sizing"] == sizing
     (page,) = tmp_path.glob("*.md")
     assert [line.split(":")[0] for line in page.read_text().splitlines() if ": " in line] == [
-        *("| sizing", "| flags", "| precision", "| peer")
+        *("| sizing", "| flags", "| oom", "| precision", "| peer")
     ]
+
+
+@pytest.mark.slow
+def test_the_engines_are_tabled_at_each_size(acceptance: Any, tmp_path: Path) -> None:
+    assert acceptance.main(["--tiny", "--only", "engines", "--out", str(tmp_path)]) == 0
+    figures = record(tmp_path)["steps"]["engines"]["figures"]
+    assert [row["num_envs"] for row in figures["rows"]] == [16, 32]
+    assert all(row["env_steps_per_s"] > 0 for row in figures["rows"])
+    assert (figures["substeps"], figures["asked"]) == (4, {})
+    (page,) = tmp_path.glob("*.md")
+    for row in figures["rows"]:
+        assert f"| native | {row['num_envs']} | {row['env_steps_per_s']:,} |" in page.read_text()
+
+
+@pytest.mark.slow
+def test_a_killed_run_is_held_against_an_undisturbed_one(acceptance: Any, tmp_path: Path) -> None:
+    assert acceptance.main(["--tiny", "--only", "resume", "--out", str(tmp_path)]) == 0
+    figures = record(tmp_path)["steps"]["resume"]["figures"]
+    assert len(figures["kills"]) == 1
+    assert (figures["same_metrics"], figures["same_state"]) == (True, True)
+
+
+@pytest.mark.slow
+def test_a_trained_policy_is_evaluated(acceptance: Any, tmp_path: Path) -> None:
+    assert acceptance.main(["--tiny", "--only", "training", "--out", str(tmp_path)]) == 0
+    figures = record(tmp_path)["steps"]["training"]["figures"]
+    assert figures["env_steps"] > 0
+    assert 0.0 <= figures["mean"]["upright_share"] <= 1.0
+    assert figures["curve"][0]["env_steps"] <= figures["env_steps"]
+
+
+@pytest.mark.slow
+def test_the_doctor_tells_every_row(acceptance: Any, tmp_path: Path) -> None:
+    code = acceptance.main(["--tiny", "--only", "doctor", "--out", str(tmp_path)])
+    doctor = record(tmp_path)["steps"]["doctor"]
+    bad = [row for row in doctor["figures"]["rows"] if row["status"] == "fail"]
+    assert len(doctor["figures"]["rows"]) > 20
+    assert (doctor["status"], code) == (("fail", 1) if bad else ("pass", 0))
 
 
 def test_what_cannot_be_used_is_refused_in_one_line(
