@@ -56,11 +56,9 @@ def make(
         }
     )
     known = empty._impl.efc_J.size > 0 and newton.suits(model)
-    physics_step = _stepper(model, bounds) if known else mjx.step
-
+    forward = _forward(bounds) if known else mjx.forward
+    integrate = _integrator(model)
     nu = int(model.nu)
-    implicit = model.opt.integrator == mujoco.mjtIntegrator.mjINT_IMPLICITFAST
-    servos = implicit and _are_servos(model)
 
     def step(params: ModelParams, state: PhysState, ctrl: Array) -> tuple[PhysState, Array]:
         own = shared.replace(**{name: params[name] for name in fields})
@@ -76,7 +74,7 @@ def make(
 
         def one(data: Any, k: Array) -> tuple[Any, None]:
             held = data.replace(ctrl=ctrl_at(ctrl, k, nu)) if late else data
-            return physics_step(_at_limit(model, own, held) if servos else own, held), None
+            return integrate(own, forward(own, held)), None
 
         # TF32 (the default for float32 on recent NVIDIA cards) is too coarse for contact forces
         with jax.default_matmul_precision("highest"):
@@ -88,52 +86,67 @@ def make(
     return Physics("mjx", model, substeps, fields, step, (0, own))
 
 
-def _stepper(model: mujoco.MjModel, bounds: newton.Bounds) -> Callable[[Any, Any], Any]:
-    """A physics step with our own constraint solver."""
-    implicit = model.opt.integrator == mujoco.mjtIntegrator.mjINT_IMPLICITFAST
-    integrate = mjx.implicit if implicit else mjx.euler
+def _forward(bounds: newton.Bounds) -> Callable[[Any, Any], Any]:
+    """`mjx.forward` with our own constraint solver."""
 
-    def step(own: Any, data: Any) -> Any:
+    def forward(own: Any, data: Any) -> Any:
         data = mjx.sensor_pos(own, mjx.fwd_position(own, data))
         data = mjx.sensor_vel(own, mjx.fwd_velocity(own, data))
         data = mjx.fwd_acceleration(own, mjx.fwd_actuation(own, data))
         data = newton.solve(mjx.full_m(own, data), data, bounds)
-        return integrate(own, mjx.sensor_acc(own, data))
+        return mjx.sensor_acc(own, data)
 
-    return step
-
-
-def _are_servos(model: mujoco.MjModel) -> bool:
-    """Whether every actuator is a spring and damper at a joint, as those of all robots are."""
-    joints = model.actuator_trntype == mujoco.mjtTrn.mjTRN_JOINT
-    affine = model.actuator_biastype == mujoco.mjtBias.mjBIAS_AFFINE
-    still = model.actuator_dyntype == mujoco.mjtDyn.mjDYN_NONE
-    return bool(np.all(joints & affine & still))
+    return forward
 
 
-def _at_limit(model: mujoco.MjModel, own: Any, data: Any) -> Any:
-    """The MJX model in which a servo at its force limit is a constant force.
+def _integrator(model: mujoco.MjModel) -> Callable[[Any, Any], Any]:
+    """What follows `forward` in a physics step: (MJX model, data) -> data.
 
-    implicitfast integrates an actuator's damping implicitly. C MuJoCo leaves that out where the
-    force is clipped, because a clipped force no longer depends on the velocity. MJX does not look
-    at forcerange there.
+    implicitfast integrates the damping of actuators implicitly. MJX does so as if no actuator had a
+    limit. Here it is as in C MuJoCo 4: an actuator whose force is clipped has no damping, because a
+    clipped force does not depend on the velocity, and damping that grows with ctrl is that of the
+    ctrl within its range. MuJoCo 3 looks at forcerange but not at a joint's actuatorfrcrange. A
+    tendon's actuatorfrcrange is not looked at here; MuJoCo 4 does.
     """
-    joint = model.actuator_trnid[:, 0]
-    gear = model.actuator_gear[:, 0]
-    low, high = model.actuator_ctrlrange.T
-    bounded = jnp.clip(data.ctrl, low, high)
-    ctrl = jnp.where(model.actuator_ctrllimited.astype(bool), bounded, data.ctrl)
-    gain, bias = own.actuator_gainprm, own.actuator_biasprm
-    force = (
-        gain[:, 0] * ctrl
-        + bias[:, 0]
-        + bias[:, 1] * gear * data.qpos[model.jnt_qposadr[joint]]
-        + bias[:, 2] * gear * data.qvel[model.jnt_dofadr[joint]]
-    )
-    clipped = jnp.clip(force, own.actuator_forcerange[:, 0], own.actuator_forcerange[:, 1])
-    stuck = model.actuator_forcelimited.astype(bool) & (force != clipped)
-    constant = jnp.zeros_like(bias).at[:, 0].set(clipped)
+    if model.opt.integrator == mujoco.mjtIntegrator.mjINT_EULER:
+        return mjx.euler
+    if model.opt.integrator == mujoco.mjtIntegrator.mjINT_RK4:
+        return mjx.rungekutta4
+    affine = model.actuator_gaintype == mujoco.mjtGain.mjGAIN_AFFINE
+    clamps = not model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL
+    bounded = affine & model.actuator_ctrllimited.astype(bool) & clamps
+    limited = model.actuator_forcelimited.any() or model.jnt_actfrclimited.any()
+
+    def implicit(own: Any, data: Any) -> Any:
+        if bounded.any():
+            inside = jnp.clip(data.ctrl, *own.actuator_ctrlrange.T)
+            data = data.replace(ctrl=jnp.where(bounded, inside, data.ctrl))
+        return mjx.implicit(_undamped_at_limit(model, own, data) if limited else own, data)
+
+    return implicit
+
+
+def _undamped_at_limit(model: mujoco.MjModel, own: Any, data: Any) -> Any:
+    """The MJX model without the actuators whose force is clipped, for `mjx.implicit` only.
+
+    data: after `forward`. Clipped is what is at its forcerange, and what drives a joint whose sum
+    of actuator forces is at the joint's actuatorfrcrange.
+    """
+    clipped = _at_limit(model.actuator_forcelimited, own.actuator_forcerange, data.actuator_force)
+    if model.jnt_actfrclimited.any():
+        kinds = (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT)
+        drives = np.isin(model.actuator_trntype, kinds)
+        joint = np.where(drives, model.actuator_trnid[:, 0], 0)
+        limited = drives & model.jnt_actfrclimited[joint].astype(bool)
+        total = data.qfrc_actuator[model.jnt_dofadr[joint]]
+        clipped |= _at_limit(limited, own.jnt_actfrcrange[joint], total)
     return own.replace(
-        actuator_gainprm=jnp.where(stuck[:, None], 0.0, gain),
-        actuator_biasprm=jnp.where(stuck[:, None], constant, bias),
+        actuator_gainprm=jnp.where(clipped[:, None], 0.0, own.actuator_gainprm),
+        actuator_biasprm=jnp.where(clipped[:, None], 0.0, own.actuator_biasprm),
     )
+
+
+def _at_limit(limited: np.ndarray, bounds: Array, force: Array) -> Array:
+    """Which forces [n] are at their bounds [n, 2], of those that are limited [n]."""
+    at = (force <= bounds[:, 0]) | (force >= bounds[:, 1])
+    return jnp.asarray(limited, bool) & at

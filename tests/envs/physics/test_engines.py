@@ -19,7 +19,7 @@ import pytest
 
 from jaxrl_hw.config.factory import make_task
 from jaxrl_hw.config.schema import Config
-from jaxrl_hw.envs.physics import make_physics, mjx
+from jaxrl_hw.envs.physics import make_physics
 from jaxrl_hw.envs.physics.api import nominal_params, sensor_slices, sensordata_at, state_at
 from jaxrl_hw.envs.physics.model import compile_model
 from jaxrl_hw.envs.robots import get_robot
@@ -219,28 +219,6 @@ def test_a_servo_at_its_force_limit_is_not_damped_implicitly(compiled: Any) -> N
     wanted, _ = native.step(start.params, state, ctrl)
     got, _ = on_mjx.step(start.params, state, ctrl)
     assert worst(got.qvel, wanted.qvel) < 0.05  # rad/s
-
-
-SERVO = """<mujoco><option timestep="0.005" integrator="Euler"/><worldbody><body>
-<joint name="hinge" axis="0 1 0"/><geom size="0.05" pos="0.2 0 0" mass="1"/></body></worldbody>
-<actuator><position joint="hinge" kp="20" kv="2" forcerange="-3 3"/></actuator>
-<keyframe><key name="home"/></keyframe></mujoco>"""
-
-
-@pytest.mark.parametrize("speed", [0.5, 9.0])
-def test_a_servo_moves_alike_with_an_explicit_integrator(speed: float) -> None:
-    """The faster one is at its force limit."""
-    model = mujoco.MjModel.from_xml_string(SERVO)
-    data = mujoco.MjData(model)
-    data.qvel[:], data.ctrl[:] = speed, 0.1
-    mujoco.mj_forward(model, data)
-    assert (abs(data.actuator_force[0]) == 3.0) == (speed == 9.0)
-    engine = mjx.make(model, 4, ())
-    state = state_at(model)._replace(qvel=jnp.full(1, speed))
-    got, _ = jax.jit(engine.step)({}, state, jnp.full(1, 0.1))
-    for _ in range(4):
-        mujoco.mj_step(model, data)
-    np.testing.assert_allclose(got.qvel, data.qvel, atol=1e-4)  # rad/s
 
 
 @pytest.mark.slow
