@@ -42,7 +42,8 @@ def test_what_presets_differ_in() -> None:
 def test_what_robots_differ_in() -> None:
     g1, legs, go1 = (preset_config(name) for name in ("g1", "g1_12dof", "go1"))
     assert (g1.joystick.reward.posture, legs.joystick.reward.posture) == (-1.5, -1.0)
-    assert g1.curriculum[0] == legs.curriculum[0] and g1.joystick.push_speed == 1.5
+    assert g1.curriculum[0] == legs.curriculum[0]
+    assert g1.joystick.push_speed == 1.5
     assert legs.joystick.standing_phase == 0.25
     assert (go1.joystick.swing_fraction, go1.joystick.reward.base_height) == (0.5, -20.0)
     assert [c.net.init_std for c in (g1, legs, go1)] == [0.6, 0.8, 0.5]
