@@ -11,9 +11,7 @@ from jaxrl_hw.cli.command import DONE
 from jaxrl_hw.cli.flags import parse, taken
 from jaxrl_hw.cli.plan_cards import cards_notes, cards_table, plan_cards
 from jaxrl_hw.cli.settings_help import Command
-from jaxrl_hw.config.goal import goal_text
 from jaxrl_hw.config.schema import Config
-from jaxrl_hw.config.units import format_count
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware import gpu_compiler, profiles
 from jaxrl_hw.hardware.detect import Hardware, usable_cores
@@ -84,8 +82,7 @@ def _compare(
         print(json.dumps(plans, indent=2))
         return DONE
     config = next(card.plan.config for card in cards if card.plan is not None)
-    goal = f"{format_count(config.timesteps)} env steps" if config.timesteps else goal_text(config)
-    console.message(f"{config.robot}, preset {config.preset}, goal {goal}")
+    console.message(f"{config.env or config.robot}, {config.algo}")
     console.show(cards_table(cards))
     for note in cards_notes(cards):
         console.message(note)

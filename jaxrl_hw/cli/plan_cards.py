@@ -8,6 +8,7 @@ from typing import NamedTuple
 from rich import box
 from rich.table import Table
 
+from jaxrl_hw.config.units import format_count
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware import profiles
 from jaxrl_hw.loggers import formats
@@ -44,13 +45,13 @@ def plan_cards(names: Sequence[str], plan: Callable[[str], Plan]) -> list[Card]:
 
 def cards_table(cards: Sequence[Card]) -> Table:
     """The cards as a table of 80 columns: what a run gets on each of them."""
-    heads = ("card", ">envs", ">memory GB", ">steps/s", ">time", "precision", "preset")
+    heads = ("card", ">envs", ">memory GB", ">steps/s", ">time", "dtype", "preset", ">goal")
     table = make_table(
-        *heads, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, no_wrap=range(7)
+        *heads, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, no_wrap=range(8)
     )
     for profile, plan, _ in cards:
         if plan is None:
-            table.add_row(profile.name, "-", "too small", "-", "-", "-", profile.preset)
+            table.add_row(profile.name, "-", "too small", *["-"] * 5)
             continue
         left, config = plan.duration, plan.config
         tf32 = profile.tf32 and config.precision == "float32"
@@ -61,7 +62,8 @@ def cards_table(cards: Sequence[Card]) -> Table:
             "unknown" if left is None else f"{left.rate:,.0f}",
             "unknown" if left is None else formats.duration(left.total_s),
             "TF32" if tf32 else config.precision,
-            profile.preset,
+            config.preset,
+            format_count(config.timesteps) if config.timesteps else f"{config.iterations:,} it",
         )
     return table
 
@@ -77,4 +79,12 @@ def cards_notes(cards: Sequence[Card]) -> list[str]:
         notes.append("speed: unknown until plan --probe, or a run, has measured it on the card")
     if any(plan.duration is not None for plan in known):
         notes.append("speed: of runs on that kind of card before; the time is that to the goal")
+    for profile, plan, _ in cards:
+        if plan is not None and plan.duration is not None and plan.config.time_limit:
+            notes.append(f"{profile.name}: {plan.duration}")
+    if other := [
+        card for card in cards if card.plan and card.plan.config.preset != card.profile.preset
+    ]:
+        named = ", ".join(f"{card.profile.name} {card.profile.preset}" for card in other)
+        notes.append(f"presets that suit these cards: {named}; --preset auto takes them")
     return notes + [f"{card.profile.name}: {card.problem}" for card in cards if card.problem]

@@ -113,6 +113,23 @@ def test_cards_are_compared_side_by_side(capsys: pytest.CaptureFixture[str]) -> 
         assert "unknown" in line
 
 
+@pytest.mark.parametrize("preset", ["", "fast", "auto"])
+def test_each_card_s_row_names_the_preset_and_goal_that_it_is_planned_with(
+    capsys: pytest.CaptureFixture[str], preset: str
+) -> None:
+    flags = ["--robot", "g1", *(["--preset", preset] if preset else [])]
+    plans = planned(capsys, *flags, "--gpu", "t4,a100-40")
+    configs = {card: plan["config"] for card, plan in plans.items()}
+    expected = {"": {"optimized"}, "fast": {"fast"}, "auto": {"optimized", "best"}}[preset]
+    assert {config["preset"] for config in configs.values()} == expected
+    assert main([*flags, "--gpu", "t4,a100-40"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for card, config in configs.items():
+        (line,) = (line for line in lines if line.lstrip().startswith(f"{card} "))
+        assert config["preset"] in line.split()
+        assert line.split()[-1] == f"{config['timesteps'] / 1e6:g}M"
+
+
 def test_a_card_that_is_too_small_is_told_beside_the_others(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
