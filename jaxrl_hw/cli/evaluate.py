@@ -24,7 +24,7 @@ from jaxrl_hw.checkpointing.files import write_json
 from jaxrl_hw.cli.arguments import OneLineParser, add_run_arguments, check_source, number
 from jaxrl_hw.cli.command import DONE, run_command
 from jaxrl_hw.cli.trained_policy import OpenedPolicy, open_trained, print_note, use_cpu
-from jaxrl_hw.errors import UserError
+from jaxrl_hw.errors import UserError, suggest
 from jaxrl_hw.evaluation.baselines import BASELINES, Baseline, baseline
 from jaxrl_hw.evaluation.evaluate import SUITES, Evaluation, evaluate
 from jaxrl_hw.loggers.terminal import can_redraw, make_console, make_table
@@ -72,6 +72,9 @@ def _evaluate(args: Namespace) -> int:
 def _opened(args: Namespace) -> OpenedPolicy | Baseline:
     """The policy that the command line names."""
     if args.policy not in BASELINES:
+        near = suggest(args.policy or "", BASELINES)
+        if near and not Path(args.policy).exists():
+            raise UserError(f'no policy "{args.policy}"{near}')
         return open_trained(args)
     if args.robot is None:
         raise UserError(f"--policy {args.policy} is for any robot: add --robot, such as g1")

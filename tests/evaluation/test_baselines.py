@@ -55,6 +55,7 @@ def test_the_command_measures_them(capsys: pytest.CaptureFixture[str]) -> None:
     ("argv", "word"),
     [
         (["--policy", "home"], "--robot"),
+        (["--policy", "hom"], '"home"'),
         (["--policy", "random", "--robot", "g11"], "g11"),
         (["--policy", "home", "--robot", "g1", "--run-dir", "x"], "both"),
         (["--policy", "home", "--robot", "g1", "--iteration", "3"], "--iteration"),

@@ -62,6 +62,8 @@ def show_motion(
     if args.evaluate:
         say(f"evaluating: {args.evaluate}")
         _evaluate(open_trained(args), args.evaluate, out)
+    elif args.iteration is not None:
+        open_trained(args)  # refuses one that is not there
     if made.iteration and (kind or args.replay):
         try:
             say("driving the policy")

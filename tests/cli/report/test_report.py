@@ -185,6 +185,9 @@ def test_text_of_a_run_s_files_is_no_markup(copy_of):
     assert "&lt;img src=x&gt;" in page
 
 
+_STILL = ("--no-film", "--no-replay")
+
+
 @pytest.mark.parametrize(
     ("flags", "named"),
     [
@@ -197,6 +200,7 @@ def test_text_of_a_run_s_files_is_no_markup(copy_of):
         (["--run-dir", "{run}", "--evaluate", "robust", "--out", "{out}"], "robust"),
         (["--run-dir", "{run}", "--seconds", "0"], "--seconds"),
         (["--run-dir", "{run}", "--iteration", "99", "--no-film", "--out", "{out}"], "99"),
+        (["--run-dir", "{run}", *_STILL, "--iteration", "99", "--out", "{out}"], "99"),
         (["--run-dir", "{run}", "--robot", "g7"], "g7"),
         (["--rundir", "{run}"], "--run-dir"),
     ],
