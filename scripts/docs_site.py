@@ -42,6 +42,8 @@ TITLES = {
 }
 """Sections of the API page by the part of the package that holds the names."""
 LINK = re.compile(r"\]\(([^)\s#]+)")
+NEEDS = re.compile(r"<!-- (?:(\w+) )?needs: (.+) -->\n")
+"""What the code below needs to run; `tests/test_docs_code.py` reads it too."""
 NAMED = re.compile(r"\[([\w-]+)\.md\]\(")
 LOADED = re.compile(
     r"""<(?:script|link|img|iframe|source|video|audio)\b[^>]*?\b(?:src|href)=["']?((?:https?:)?//[^"'\s>]+)"""
@@ -63,14 +65,18 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> str:
-    """Links as the site needs them."""
+    """Links as the site needs them; what code needs to run, in sight."""
     source = _source(page.file)
 
     def moved(match: re.Match[str]) -> str:
         target = _target(source, match[1])
         return match[0] if target is None else f"]({_uri(target)}"
 
-    return NAMED.sub(r"[\1](", LINK.sub(moved, markdown))
+    def told(match: re.Match[str]) -> str:
+        subject = f"{match[1]} needs" if match[1] else "Needs"
+        return f"*{subject} {match[2]}:*\n\n"
+
+    return NAMED.sub(r"[\1](", LINK.sub(moved, NEEDS.sub(told, markdown)))
 
 
 def on_post_build(config: Any) -> None:

@@ -1,11 +1,13 @@
-"""The code on the pages runs: Python blocks at a tiny size, commands through their real parsers."""
+"""The code on the pages runs at a tiny size, or the page says what it needs."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
+import runpy
 import shlex
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -25,25 +27,61 @@ from jaxrl_hw.cli.process_flags import taken_processes
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-INDENTED = re.compile(r"(?<=\n\n)((?:    \S.*\n)+)")
-ELSEWHERE = {
-    "pip install": "a network",
-    "git clone": "a network",
-    "make setup": "a network",
-    "benchmarks/gpu_acceptance.py": "an NVIDIA GPU",
-    "deploy/deploy_mujoco/deploy_mujoco.py": "unitree_rl_gym",
-    "deploy_mujoco.py g1.yaml": "a screen",
-    "from jaxrl_hw.cli.notebook import": "a notebook",
-    'train("--robot"': "a notebook",
-    'run("play"': "a notebook",
-    'film("walk.html")': "a notebook",
+INDENTED = re.compile(r"(?:(?<=\n\n)|(?<=-->\n))((?:    \S.*\n|\n(?=    \S))+)")
+MARK = re.compile(r"<!-- (?:(\w+) )?needs: (.+) -->\n\Z")
+"""Before a block: what it, or its lines that begin with a word, need to run."""
+NEEDS = {
+    *("a network", "a GPU", "XLA's GPU compiler", "a screen", "a notebook", "unitree_rl_gym"),
+    *("two machines", "SLURM", "an idle machine", "hours", "days"),
 }
-"""What is not run here, and what it needs."""
 COMMAND = re.compile(r"python -m jaxrl_hw\.(\w+)|jaxrl-hw (\w+)")
 SLURM = {"JOB_ID": "7", "PROCID": "1", "NTASKS": "2", "STEP_NODELIST": "node[1-2]"}
 SLURM = {f"SLURM_{name}": value for name, value in SLURM.items()}
 """What srun tells a process."""
 SWITCHES = {"train": ["--smoke"], "plan": ["--json", "--probe", "--compile"]}
+HOPPER = "examples/test_examples.py::"
+TESTED = {
+    "train --robot examples.own_robot": f"{HOPPER}test_its_settings_are_the_runs",
+    "play --robot examples.own_robot": f"{HOPPER}test_it_is_filmed",
+    "evaluate --robot examples.own_robot": f"{HOPPER}test_it_is_evaluated_and_exported",
+    "--algo examples.": f"{HOPPER}test_an_algorithm_of_your_own_trains_resumes_and_exports",
+    "--env brax:ant": "envs/tasks/test_outside.py::test_a_run_of_brax_is_continued_to_the_bit",
+    "--init-from zoo:": "cli/test_init_from.py::test_a_policy_of_the_zoo_is_named",
+    "--suite robust": "evaluation/test_evaluate.py"
+    "::test_the_robust_suite_prints_every_case_and_writes_it",
+    "plan --robot g1 --probe": "cli/test_plan.py"
+    "::test_a_probe_measures_the_speed_of_each_size_and_train_finds_it",
+    "jaxrl_hw.doctor": "cli/doctor/test_doctor.py"
+    "::test_a_sound_installation_passes_and_is_left_as_it_was",
+    "jaxrl_hw.experiment": "cli/experiment/test_experiment.py"
+    "::test_it_stops_saved_continues_and_keeps_a_failure_apart",
+    "--no-viewer": "policies/test_deployment.py::test_the_script_walks_at_the_commanded_velocity",
+    "benchmarks/compare_algorithms.py": "benchmarks/test_compare_algorithms.py"
+    "::test_a_training_is_watched_until_its_target_and_to_its_end",
+    "iterations_vs_memory.py --robot": "benchmarks/test_iterations_vs_memory.py"
+    "::test_rows_are_those_of_real_runs_the_smallest_first",
+    "iterations_vs_memory.py --budgets": "benchmarks/test_iterations_vs_memory.py"
+    "::test_limits_that_are_too_low_are_refused_and_count_as_kept",
+    "benchmarks/scaling.py": "benchmarks/test_scaling.py::test_both_tables_are_measured_and_drawn",
+}
+"""Commands that take long even when small, and the tests that run them."""
+SMALL = "--timesteps 0 --iterations 3 --net.policy 16 --net.value 16 --no-tensorboard"
+PPO = "--ppo.unroll 8 --ppo.epochs 1 --ppo.minibatch-size 128 --ppo.symmetry none"
+TINY = {
+    "train": SMALL,
+    "plan": SMALL,
+    "play": "--seconds 0.2 --width 64 --height 64",
+    "evaluate": "--seconds 3",
+    "report": "--seconds 0.2 --no-film",
+    "runs pack": "--out other.zip",
+    "runs unpack": "--out other",
+}
+"""Flags that make a command small; the last one given counts."""
+TRAINED = {
+    "cartpole_run": "cartpole-cartpole-ppo-0 a-0 a-1 a-2 b-0 b-1 b-2",
+    "walking_run": "g1-joystick-ppo-0 g1_12dof-joystick-ppo-0",
+}
+"""The runs that pages speak of, and the tiny run that takes their place."""
 
 
 class Line(NamedTuple):
@@ -51,6 +89,7 @@ class Line(NamedTuple):
 
     page: str
     text: str
+    needs: str
 
     @property
     def words(self) -> list[str]:
@@ -58,32 +97,58 @@ class Line(NamedTuple):
         words = shlex.split(self.text)
         return words[1:] if words[0] == "jaxrl-hw" else [words[2].partition(".")[2], *words[3:]]
 
+    @property
+    def is_run_here(self) -> bool:
+        return not self.needs and not any(text in self.text for text in TESTED)
+
 
 def lines_of(page: Path) -> list[Line]:
-    blocks = INDENTED.findall(FENCE.sub("", page.read_text()))
-    blocks += [text for kind, text in FENCE.findall(page.read_text()) if kind in ("bash", "sh")]
-    texts = (re.sub(r"\s+#.*", "", x) for block in blocks for x in re.split(r"\n| && ", block))
-    return [Line(page.name, text.strip().removeprefix("srun ")) for text in texts if text.strip()]
+    text = page.read_text()
+    found = [
+        (text[: match.start()], match[2])
+        for match in FENCE.finditer(text)
+        if match[1] in ("bash", "sh")
+    ]
+    rest = FENCE.sub("", text)
+    found += [(rest[: match.start()], match[1]) for match in INDENTED.finditer(rest)]
+    lines = []
+    for before, block in found:
+        mark = MARK.search(before)
+        for command in re.split(r"\n| && ", block):
+            command = re.sub(r"\s+#.*", "", command).strip().removeprefix("srun ")
+            needs = mark[2] if mark and command.startswith(mark[1] or "") else ""
+            lines += [Line(page.name, command, needs)] if command else []
+    return lines
 
 
 LINES = [line for page in PAGES for line in lines_of(page)]
 OURS = list({line.text: line for line in LINES if COMMAND.match(line.text)}.values())
+SCRIPT = re.compile(r"python ((?:benchmarks|scripts)/\w+\.py)")
+SCRIPTS = list({line.text: line for line in LINES if SCRIPT.match(line.text)}.values())
 assert len(OURS) > 30
 
 
-def test_every_command_on_a_page_is_of_a_kind_that_is_checked():
-    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+def name_of(line: Line) -> str:
+    return f"{line.page}: {line.text[:60]}"
+
+
+def test_every_command_on_a_page_runs_here_or_says_what_it_needs():
     for line in LINES:
-        make = re.match(r"make (\w+)", line.text)
-        script = re.match(r"python ((?:benchmarks|scripts)/\w+\.py)", line.text)
-        known = bool(COMMAND.match(line.text) or line.text.startswith("cd "))
-        known |= make is not None and make[1] in targets
-        known |= script is not None and (ROOT / script[1]).is_file()
-        assert known or any(text in line.text for text in ELSEWHERE), line
+        assert set(filter(None, line.needs.split(", "))) <= NEEDS, line
+        assert not line.is_run_here or COMMAND.match(line.text), line
 
 
-@pytest.mark.parametrize("line", OURS, ids=lambda line: f"{line.page}: {line.text[:60]}")
-def test_a_command_on_a_page_is_one_that_its_parser_takes(line, tmp_path, monkeypatch, capsys):
+def test_what_another_test_runs_is_on_a_page_and_that_test_exists():
+    for text, test in TESTED.items():
+        assert any(text in line.text for line in LINES), text
+        path, _, name = test.partition("::")
+        assert f"def {name}(" in (ROOT / "tests" / path).read_text(), test
+
+
+@pytest.mark.parametrize("line", [x for x in OURS if not x.is_run_here], ids=name_of)
+def test_a_command_that_does_not_run_here_is_one_that_its_parser_takes(
+    line, tmp_path, monkeypatch, capsys
+):
     name, *words = line.words
     assert name in COMMANDS
     monkeypatch.chdir(tmp_path)
@@ -104,21 +169,44 @@ def test_a_command_on_a_page_is_one_that_its_parser_takes(line, tmp_path, monkey
     subprocess.run([sys.executable, "-c", code, *words], check=True, cwd=tmp_path, env=env)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "python -m jaxrl_hw.runs",
-        "python -m jaxrl_hw.plan --robot g1 --gpu t4",
-        "python -m jaxrl_hw.experiment examples/mini.yaml",
-    ],
-)
-def test_a_cheap_command_on_a_page_runs(text, tmp_path, monkeypatch):
-    (line,) = [line for line in OURS if line.text == text]
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    trains = line.words[0] == "experiment"
-    assert main([*line.words, *(["--dry-run"] if trains else [])]) == 0
+@pytest.mark.slow
+@pytest.mark.parametrize("line", SCRIPTS, ids=name_of)
+def test_a_script_on_a_page_takes_its_flags(line, monkeypatch, capsys):
+    words = shlex.split(line.text)[1:]
+    monkeypatch.setattr(sys, "argv", [*words, "--help"])
+    monkeypatch.setattr(sys, "path", [str(ROOT / words[0]).rpartition("/")[0], *sys.path])
+    with pytest.raises(SystemExit) as stop:
+        runpy.run_path(str(ROOT / words[0]), run_name="__main__")
+    assert stop.value.code in (0, None), capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, request):
+    """A folder with the runs that pages speak of."""
+    place = tmp_path_factory.mktemp("pages")
+    for fixture, names in TRAINED.items():
+        for name in names.split():
+            shutil.copytree(request.getfixturevalue(fixture).folder, place / "runs" / name)
+    run = place / "runs" / "cartpole-cartpole-ppo-0"
+    assert main(["runs", "pack", str(run), "--out", str(place / f"{run.name}.zip")]) == 0
+    return place
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", [x for x in OURS if x.is_run_here], ids=name_of)
+def test_a_command_on_a_page_runs(line, folder, tmp_path, monkeypatch):
+    """At a tiny size; cartpole takes the place of a robot whose legs do not matter."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("JAXRL_HW_CACHE", str(folder / "cache"))
+    name, *words = line.words
+    words += TINY.get(" ".join(line.words[:2]), TINY.get(name, "")).split()
+    if name in ("train", "plan"):
+        words += ["--run-dir", str(tmp_path / "run")]
+        words += [] if "auto" in words else ["--num-envs", "16"]
+        words += ["--sac.learning-starts", "16"] if "sac" in words else PPO.split()
+        words += [] if "joystick." in line.text else ["--robot", "cartpole"]
+    assert main([name, *words]) == 0
 
 
 def blocks(page: str, kind: str) -> list[str]:

@@ -46,6 +46,15 @@ def test_links_lead_to_what_the_repository_s_pages_mean(site, page, link, on_the
     assert shown(site, page, f"[that]({link})") == f"[that]({on_the_site})"
 
 
+@pytest.mark.parametrize(
+    ("mark", "words"),
+    [("needs: a GPU", "Needs a GPU"), ("pip needs: a network", "pip needs a network")],
+)
+def test_what_code_needs_is_in_sight(site, mark, words):
+    page = shown(site, "gpu.md", f"Text.\n\n<!-- {mark} -->\n    command\n")
+    assert page == f"Text.\n\n*{words}:*\n\n    command\n"
+
+
 def test_the_help_page_has_what_the_commands_print(site):
     text = site.help_page()
     for name in COMMANDS:
