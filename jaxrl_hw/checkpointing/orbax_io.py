@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ import numpy as np
 from jaxrl_hw.checkpointing.description import META, Arrays, Meta
 
 _STATE = "state"
+_ONE_AT_A_TIME = threading.Lock()
+"""Orbax numbers operations for the whole process: two that begin at once wait for each other."""
 
 
 def load_orbax() -> Any:
@@ -82,6 +85,11 @@ def _checkpointer(ocp: Any) -> Iterator[Any]:
     Orbax works on many files at once. When one fails, the others still report to an event loop that
     is closed by then, and Python would print a traceback for each.
     """
+    with _ONE_AT_A_TIME:
+        yield from _reporting_once(ocp)
+
+
+def _reporting_once(ocp: Any) -> Iterator[Any]:
     previous = sys.unraisablehook
 
     def hook(args: Any) -> None:

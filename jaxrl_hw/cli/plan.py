@@ -170,6 +170,6 @@ def _notes(profile: profiles.Profile, plan: Plan) -> list[str]:
     device, source = profile.device, plan.footprint.source
     kind = "an estimate" if source == ESTIMATED else f"{source}, and an estimate of its driver"
     notes = [f"{kind}: no {device} is here, and all of its memory counts as free"]
-    if profile.preset != "optimized":
+    if profile.preset not in ("optimized", plan.config.preset):
         notes.append(f"--preset {profile.preset} suits a {device}")
     return notes

@@ -86,12 +86,13 @@ def ladder_text(config: Config) -> str:
     """The rungs in words."""
     if config.on_oom == "fail":
         return "the run fails (--on-oom fail)"
-    texts, last = [], size_of(config)
-    columns: dict[str, list[int]] = {name: [] for name in last}
+    last, columns = size_of(config), dict[str, list[int]]()
     for size in rungs(config):
-        for name, value in size.items():
-            if value != last[name]:
-                columns[name].append(value)
+        halved = [name for name in size if size[name] != last[name]]
+        if len(halved) > 1:  # a minibatch of the whole batch is halved with the batch
+            halved.remove("minibatch_size")
+        for name in halved:
+            columns.setdefault(name, []).append(size[name])
         last = size
     shown = {
         "replay": "a replay of {} transitions",
@@ -99,9 +100,7 @@ def ladder_text(config: Config) -> str:
         "minibatch_size": "minibatches of {} samples",
         "unroll": "{} steps per iteration",
     }
-    for name, words in shown.items():
-        if values := columns.get(name):
-            texts.append(words.format(_named(values)))
+    texts = [shown[name].format(_named(values)) for name, values in columns.items()]
     return f"shrinks to {'; then to '.join(texts)}" if texts else "nothing can be halved"
 
 

@@ -107,6 +107,7 @@ def like_origin(config: Config, source: str) -> Config:
     settings = algorithm.started_from(
         source, getattr(config, algorithm.name), origin.env_steps, is_run_folder(source)
     )
-    own = getattr(origin.config, algorithm.name)
-    settings = replace(settings, **{name: getattr(own, name) for name in algorithm.inherits})
+    if algorithm.name == origin.config.algo:
+        own = getattr(origin.config, algorithm.name)
+        settings = replace(settings, **{name: getattr(own, name) for name in algorithm.inherits})
     return with_values(config, {**same, "curriculum": begun, algorithm.name: settings})

@@ -161,3 +161,21 @@ def test_a_writer_killed_between_two_renames_has_lost_nothing(tmp_path: Path) ->
     assert store.iterations() == []
     store.recover()
     assert store.iterations() == [7]
+
+
+@pytest.mark.slow
+def test_several_runs_of_one_process_save_at_once(tmp_path: Path) -> None:
+    def save(run: int) -> None:
+        for iteration in range(4):
+            start.wait(60)
+            folder = tmp_path / f"{run}-{iteration}"
+            orbax_io.write(folder, STATE, {"iteration": iteration})
+
+    start = threading.Barrier(4)
+    threads = [threading.Thread(target=save, args=(run,), daemon=True) for run in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    for folder in (tmp_path / f"{run}-{iteration}" for run in range(4) for iteration in range(4)):
+        np.testing.assert_array_equal(orbax_io.read_arrays(folder)["w"], STATE["w"])

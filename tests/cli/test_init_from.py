@@ -152,6 +152,13 @@ def test_networks_are_the_policys_own_unless_flags_name_others(npz, source, tmp_
     assert parse([*SMALL, *rest, "--config", str(file)]).net.policy == (24,)
 
 
+def test_an_algorithm_starts_from_another_s_policy(tmp_path):
+    rest = ["--run-dir", str(tmp_path / "new"), "--init-from", "zoo:go1"]
+    config = parse(["--robot", "go1", "--algo", "a2c", *rest])
+    assert config.net.policy == parse(["--robot", "go1", *rest]).net.policy
+    assert config.a2c.learning_rate == pytest.approx(1e-4)  # a tenth
+
+
 def test_the_curriculum_continues_where_the_policys_training_was(policy, tmp_path):
     rest = ["--robot", "go1", "--run-dir", str(tmp_path / "new")]
 

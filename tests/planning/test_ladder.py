@@ -31,6 +31,19 @@ def test_the_ladder_is_told_by_its_ends() -> None:
     assert "--on-oom fail" in ladder_text(replace(config(4096, 1024, 6), on_oom="fail"))
 
 
+def test_the_ladder_is_told_in_the_order_in_which_sizes_are_halved() -> None:
+    def told(algo: str, *words: str) -> list[int]:
+        text = ladder_text(replace(preset_config("cartpole", algo=algo), num_envs=16))
+        return [text.find(word) for word in words]
+
+    sac = told("sac", "transitions", "samples", "environments")
+    assert sac == sorted(sac)
+    assert sac[0] > 0
+    environments, steps, samples = told("a2c", "environments", "steps", "samples")
+    assert 0 < environments < steps
+    assert samples == -1  # its minibatch is the whole batch
+
+
 @pytest.mark.parametrize("devices", [2, 4])
 def test_environments_stay_divisible_by_the_devices(devices: int) -> None:
     several = replace(config(16, 1024, 1), devices=devices)
