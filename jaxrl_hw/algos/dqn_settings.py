@@ -111,7 +111,8 @@ def _check(dqn: DQNConfig, circumstances: Circumstances) -> None:
     if not circumstances.actions:
         raise UserError(
             "--algo dqn chooses from a set of actions, and these are continuous: give "
-            "--discrete-actions 5 or --robot cartpole_discrete, or use --algo sac"
+            "--discrete-actions 2 or more, where motors are few, or --robot cartpole_discrete, or "
+            "use --algo sac"
         )
     replay_knobs.check("dqn", circumstances)
 

@@ -138,7 +138,8 @@ BAD = {
     "no such algorithm": [*CARTPOLE, "--algo", "sacc"],
     "layers without units": [*DQN, "--dqn.widths", "0"],
     "one return": [*SAC, "--sac.atoms", "1"],
-    "returns that fall": [*SAC, "--sac.return-range", "5", "-5"],
+    "returns that fall": [*SAC, "--sac.atoms", "101", "--sac.return-range", "5", "-5"],
+    "returns without atoms": [*SAC, "--sac.return-range", "-5", "5"],
 }
 
 
