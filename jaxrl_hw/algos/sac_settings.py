@@ -106,8 +106,8 @@ def _check(sac: SACConfig, circumstances: Circumstances) -> None:
         raise UserError("--sac.atoms must be 0 or at least 2, got 1; 101 are usual")
     if not sac.atoms and sac.return_range != SACConfig().return_range:
         raise UserError(
-            f"--sac.return-range {low:g} {high:g} has no effect without atoms: add --sac.atoms 101, "
-            "or leave it out"
+            f"--sac.return-range {low:g} {high:g} has no effect without atoms: add "
+            "--sac.atoms 101, or leave it out"
         )
     if not low < high:
         raise UserError(
