@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxrl_hw.checkpointing.files import write_bytes
+from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.cli.arguments import (
     OneLineParser,
     add_run_arguments,
@@ -31,6 +32,7 @@ from jaxrl_hw.cli.arguments import (
 )
 from jaxrl_hw.cli.command import DONE, run_command
 from jaxrl_hw.cli.frame_progress import frame_progress
+from jaxrl_hw.cli.shown_film import show_in_tensorboard
 from jaxrl_hw.cli.trained_policy import OpenedPolicy, open_trained, print_note
 from jaxrl_hw.config.resolve import robot_spec, task_name
 from jaxrl_hw.errors import RunError, UserError, check_between
@@ -83,6 +85,8 @@ def _draw(args: Namespace, outs: list[Path], choose_backend: Callable[[], str]) 
             f"{path}: {formats.size(path.stat().st_size)}, {what}, iteration {run.iteration:,}, "
             f"{falls}, took {formats.duration(time.monotonic() - began)}"
         )
+        if args.run_dir is not None and not is_page:
+            show_in_tensorboard(RunDir(args.run_dir), run.iteration, path)
     return DONE
 
 

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,10 @@ from jaxrl_hw.errors import RunError, first_line
 from jaxrl_hw.loggers import formats
 
 _H264 = ["-crf", "20", "-movflags", "+faststart"]
-_PALETTE = (  # 12.5 frames a second and one palette for all: a tenth of the size
-    "[0:v] fps=12.5,split [a][b]; [a] palettegen=max_colors=128 [p]; "
-    "[b][p] paletteuse=dither=bayer:bayer_scale=4"
+_COLOURS = (  # one palette for all frames
+    "[a] palettegen=max_colors=128 [p]; [b][p] paletteuse=dither=bayer:bayer_scale=4"
 )
+_PALETTE = f"[0:v] fps=12.5,split [a][b]; {_COLOURS}"  # a tenth of the size
 _MP4: dict[str, Any] = {"codec": "libx264", "quality": None, "output_params": _H264}
 _GIF: dict[str, Any] = {
     "codec": "gif",
@@ -127,6 +128,23 @@ def write_film(
         raise RunError(f"cannot write {path}: {reason} ({free} free on its disk)") from error
     finally:
         partial.unlink(missing_ok=True)
+
+
+def small_gif(path: Path, width: int = 320, fps: float = 10.0) -> bytes:
+    """A film as a small GIF, 100 kB for each second or so.
+
+    Raises:
+      RunError: ffmpeg cannot read the film.
+    """
+    filters = f"[0:v] fps={fps:g},scale={width}:-2 [s]; [s] split [a][b]; {_COLOURS}"
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-i", str(path)]
+    command += ["-filter_complex", filters, "-f", "gif", "-"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if done.returncode or not done.stdout:
+        raise RunError(
+            f"cannot read the film {path}: {done.stderr.decode(errors='replace').strip()[:200]}"
+        )
+    return done.stdout
 
 
 def _check_complete(path: Path, seconds: float) -> None:

@@ -20,6 +20,7 @@ from jaxrl_hw.hardware.memory import MemoryWatch
 from jaxrl_hw.loggers import formats
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.loggers.jsonl import MetricsLog
+from jaxrl_hw.loggers.markdown import run_texts, sessions_text
 from jaxrl_hw.loggers.tensorboard import TensorBoardLog
 from jaxrl_hw.loggers.wandb_log import WandbLog
 from jaxrl_hw.planning.continuation import SHRUNK_FROM
@@ -106,11 +107,9 @@ class Session:
         self._is_crowded = False
         config, console = self._plan.config, context.console
         self._profiler = Profiler(context.folder.profile, config.profile, built.programs, console)
+        board, first = context.folder.tensorboard, self._first + 1
         self._board = TensorBoardLog(
-            context.folder.tensorboard,
-            self._plan.config.tensorboard,
-            purge_step=self._first + 1,
-            warn=context.console.warning,
+            board, config.tensorboard, purge_step=first, warn=console.warning
         )
 
     def run(self) -> str:
@@ -152,6 +151,8 @@ class Session:
         context.checkpoints.config = settings
         folder.write_config(settings)
         folder.write_plan(self._plan.to_dict())
+        texts = run_texts(self._plan.rows(), self._plan.warnings, settings)
+        self._board.texts(self._first + 1, lambda: texts)
         context.wandb.start(folder.path, folder.read_id(), name_of(folder.path), settings)
         context.gpu.start()
         if context.mirror is not None:
@@ -245,10 +246,19 @@ class Session:
             )
 
     def _close(self, ended: str) -> None:
+        """Record how the session ended, for TensorBoard too."""
+        folder = self._context.folder
+        try:
+            self._record(ended)
+        finally:
+            last = max(self._iteration, self._first + 1)
+            self._board.texts(last, lambda: sessions_text(folder.read_sessions()))
+            self._board.close()
+
+    def _record(self, ended: str) -> None:
         """Record what the session measured and why it ended."""
         context, folder = self._context, self._context.folder
         self._profiler.close()
-        self._board.close()
         context.checkpoints.wait()
         if folder.lock.lost:  # the folder is another process's now
             return

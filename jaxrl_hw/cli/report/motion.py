@@ -12,6 +12,7 @@ from typing import Any
 from jaxrl_hw.checkpointing.files import disk_errors, write_json
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.cli.frame_progress import frame_progress
+from jaxrl_hw.cli.shown_film import show_in_tensorboard
 from jaxrl_hw.cli.trained_policy import OpenedPolicy, open_trained
 from jaxrl_hw.errors import RunError, UserError, one_line
 from jaxrl_hw.loggers import formats
@@ -73,6 +74,7 @@ def show_motion(
                 raise
             made.notes.append(f"the policy is not shown in motion: {one_line(error)}")
     if args.film and film is not None:
+        show_in_tensorboard(folder, made.iteration, film)
         _inline(made, film)
     return made
 
