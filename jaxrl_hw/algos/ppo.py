@@ -202,8 +202,7 @@ def _optimize(
         return (optax.apply_updates(params, change), opt_state), metrics
 
     def epoch(carry: tuple[Params, Any], key: Array) -> tuple[tuple[Params, Any], Metrics]:
-        # one sort; `permutation` sorts twice, for ties that 32 bits hardly have
-        order = jnp.argsort(jax.random.bits(key, (size,)))[: length * count]
+        order = jax.random.permutation(key, size)[: length * count]
         return lax.scan(step, carry, order.reshape(count, length))
 
     keys = jax.random.split(key, epochs)

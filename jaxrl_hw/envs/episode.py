@@ -66,25 +66,14 @@ def step(
     """Advance one environment by one control step with an action [A], resetting it if its episode
     ended. Every reset is freshly random. Consumes key."""
     key_outcome, key_reset = jax.random.split(key)
-    after, transition = advance(task, physics, task_params, state, action, key_outcome)
-    return restart(after, transition, reset(task, task_params, key_reset))
-
-
-def advance(
-    task: Task,
-    physics: Physics,
-    task_params: TaskParams,
-    state: EnvState,
-    action: Array,
-    key: Array,
-) -> tuple[EnvState, Transition]:
-    """One control step with an action [A] and no reset: where physics diverged, the state and
-    `next_obs` are not finite. Consumes key."""
     ctrl = task.control(task_params, state.task, action)
     with jax.named_scope("physics"):
         stepped, sensordata = physics.step(state.params, state.physics, ctrl)
     finite = is_finite(stepped, sensordata)
-    out = task.outcome(task_params, state.task, state.params, stepped, sensordata, action, key)
+    out = task.outcome(
+        task_params, state.task, state.params, stepped, sensordata, action, key_outcome
+    )
+    fresh = reset(task, task_params, key_reset)
 
     steps = state.steps + 1
     terminated = out.terminated | ~finite
@@ -93,10 +82,12 @@ def advance(
     rewards = {name: jnp.where(finite, value, 0.0) for name, value in out.rewards.items()}
     reward = sum(rewards.values(), jnp.zeros(()))
     ret, length = state.ret + reward, state.length + 1
-    after = EnvState(out.physics, state.params, out.task, out.obs, steps, length, ret)
+
+    going_on = EnvState(out.physics, state.params, out.task, out.obs, steps, length, ret)
+    after = jax.tree.map(lambda new, old: jnp.where(done, new, old), fresh, going_on)
     return after, Transition(
         reward=reward,
-        next_obs=out.obs,
+        next_obs=jax.tree.map(lambda x, ok: jnp.where(finite, x, ok), out.obs, fresh.obs),
         terminated=terminated,
         truncated=truncated,
         nonfinite=~finite,
@@ -105,15 +96,3 @@ def advance(
         rewards=rewards,
         diagnostics={k: jnp.where(finite, v, 0.0) for k, v in out.diagnostics.items()},
     )
-
-
-def restart(
-    after: EnvState, transition: Transition, fresh: EnvState
-) -> tuple[EnvState, Transition]:
-    """What `advance` gave, with the fresh episode in place of one that ended."""
-    done = transition.terminated | transition.truncated
-    state = jax.tree.map(lambda new, old: jnp.where(done, new, old), fresh, after)
-    next_obs = jax.tree.map(
-        lambda ok, seen: jnp.where(transition.nonfinite, ok, seen), fresh.obs, transition.next_obs
-    )
-    return state, transition._replace(next_obs=next_obs)

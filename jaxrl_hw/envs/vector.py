@@ -91,10 +91,8 @@ def make_vector_env(
         state: EnvState, action: Array, key: Array, task_params: TaskParams = None
     ) -> tuple[EnvState, Transition]:
         params = first if task_params is None else task_params
-        keys = jax.vmap(jax.random.split)(jax.random.split(key, len(action)))
-        advance = jax.vmap(lambda s, a, k: episode.advance(task, physics, params, s, a, k))
-        fresh = jax.vmap(lambda k: episode.reset(task, params, k))
-        return _restarted(*advance(state, action, keys[:, 0]), lambda: fresh(keys[:, 1]))
+        one = jax.vmap(lambda s, a, k: episode.step(task, physics, params, s, a, k))
+        return one(state, action, jax.random.split(key, len(action)))
 
     def phase_mask(task_params: TaskParams) -> PhaseMask | None:
         if task.phase_mask is None or not masked:
@@ -119,27 +117,6 @@ def make_vector_env(
         task.ahead_size,
         task.action_limit,
     )
-
-
-def _restarted(
-    after: EnvState, transition: Transition, fresh: Callable[[], EnvState]
-) -> tuple[EnvState, Transition]:
-    """What `episode.advance` gave, leaves [N, ...], with fresh episodes in place of those that
-    ended.
-
-    In most control steps of a few hundred environments none ends. There a CPU draws no fresh
-    episodes: a tenth of the collection's time. An accelerator always draws them, as the condition
-    would wait for it.
-    """
-
-    def restart() -> tuple[EnvState, Transition]:
-        return jax.vmap(episode.restart)(after, transition, fresh())
-
-    def where_one_ended() -> tuple[EnvState, Transition]:
-        ended = jnp.any(transition.terminated | transition.truncated)
-        return jax.lax.cond(ended, restart, lambda: (after, transition))
-
-    return jax.lax.platform_dependent(cpu=where_one_ended, default=restart)
 
 
 def params_at(stages: Sequence[tuple[int, TaskParams]], env_steps: Array) -> TaskParams:

@@ -32,5 +32,5 @@ def test_cartpole_reaches_nine_tenths_of_its_best_return(seed: int) -> None:
             break
     assert max(returns[:5]) < 0.1 * BEST  # at first it hangs
     assert returns[-1] >= 0.9 * BEST
-    assert float(metrics["upright_share"]) > 0.6  # of one iteration; 0 at first
+    assert float(metrics["upright_share"]) > 0.7
     assert int(metrics["nonfinite_envs"]) == 0
