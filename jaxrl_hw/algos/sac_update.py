@@ -81,7 +81,8 @@ def gradient_step(
         params,
         opt_state,
     )
-    return params, opt_state, metrics | {"loss/value": value_loss, "q": value}
+    norm = optax.global_norm((gradient, metrics["grad_norm"]))  # of the critics and the policy
+    return params, opt_state, metrics | {"loss/value": value_loss, "q": value, "grad_norm": norm}
 
 
 def _improved(
@@ -121,4 +122,10 @@ def _improved(
     change, alpha_state = rates.log_alpha.update(-density - wanted, opt_state.log_alpha)
     params = params._replace(policy=policy, log_alpha=optax.apply_updates(params.log_alpha, change))
     opt_state = opt_state._replace(policy=policy_state, log_alpha=alpha_state)
-    return params, opt_state, {"loss/policy": loss, "entropy": -density, "improved": jnp.ones(())}
+    metrics = {
+        "loss/policy": loss,
+        "grad_norm": optax.global_norm(gradient),
+        "entropy": -density,
+        "improved": jnp.ones(()),
+    }
+    return params, opt_state, metrics

@@ -21,9 +21,9 @@ Update = Callable[..., tuple[Learner, Metrics]]
 def guarded(update: Update) -> Update:
     """An algorithm's update that returns the learner it was given where the new one is ruined.
 
-    The losses and gradients that the update reports tell, and so does the learner itself: not every
-    gradient is reported, and an infinite observation is clipped before it reaches a loss. All
-    shards have the same of both, so all decide alike.
+    One NaN in a minibatch spreads to every later loss and gradient of the iteration, so the means
+    that the update reports anyway tell. The statistics are looked at too: an infinite observation
+    is clipped before it reaches a loss. All shards have the same means, so all decide alike.
     """
 
     def finite_update(
@@ -48,13 +48,12 @@ def guarded(update: Update) -> Update:
 def nonfinite(row: Mapping[str, Any]) -> str:
     """The figures of an update that are not finite, for a message."""
     ruined = [name for name in row if _is_telling(name) and not math.isfinite(row[name])]
-    return " and ".join(ruined) or "the parameters or the observation statistics"
+    return " and ".join(ruined) or "the observation statistics"
 
 
 def _telling(learner: Learner, metrics: Metrics) -> list[Array]:
     figures = [value for name, value in metrics.items() if _is_telling(name)]
-    leaves = jax.tree.leaves(learner._replace(replay=()))
-    return [*figures, *(x for x in leaves if jnp.issubdtype(x.dtype, jnp.inexact))]
+    return [*figures, *jax.tree.leaves(learner.obs_stats)]
 
 
 def _is_telling(name: str) -> bool:

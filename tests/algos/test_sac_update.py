@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 
 from jaxrl_hw import NetConfig
 from jaxrl_hw.algos import sac
@@ -87,6 +88,30 @@ def test_the_policy_learns_at_every_few_steps_and_the_critics_at_each() -> None:
     for name in ("critics", "target"):
         assert all(moved(a, b, name) for a, b in pairwise(states)), name
     assert [entropy != 0.0 for entropy in entropies] == [False, False, True] * 2
+
+
+class Unstable(Critics):
+    """Critics whose loss is finite and whose gradient is not."""
+
+    def loss(self, out: jax.Array, target: jax.Array) -> jax.Array:
+        loss = super().loss(out, target)
+        return loss + jnp.sqrt(jnp.maximum(0.0 * loss, 0.0))
+
+
+@pytest.mark.parametrize("critics", [Critics, Unstable])
+def test_a_gradient_that_is_not_finite_is_told_whatever_the_loss_is(critics: type) -> None:
+    config, nets = (
+        SACConfig(**REPLAY, policy_delay=4),
+        NETS._replace(critics=critics(*NETS.critics)),
+    )
+    learner, rates = begun(config), OptState(*(optax.adam(3e-3) for _ in range(3)))
+    obs, nothing = jnp.ones((BATCH, OBS)), jnp.zeros(BATCH)
+    action = jnp.zeros((BATCH, ACTIONS))
+    t = Transitions(obs, obs, action, nothing + 1.0, nothing, obs, obs, jnp.ones(BATCH))
+    step = partial(gradient_step, config, nets, rates, STATS, jnp.zeros(()))
+    _, _, metrics = step(learner.params, learner.opt_state, t, jax.random.key(1))
+    assert np.isfinite(metrics["loss/value"])
+    assert np.isfinite(metrics["grad_norm"]) == (critics is Critics)
 
 
 def test_a_motion_holds_the_policy_while_it_counts() -> None:
