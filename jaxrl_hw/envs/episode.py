@@ -37,6 +37,7 @@ class Transition(NamedTuple):
     ended_length: Array  # its length in control steps, else 0
     rewards: dict[str, Array]
     diagnostics: dict[str, Array]
+    overflows: dict[str, Array]  # bool []: see `Physics.watched`
 
 
 def reset(task: Task, task_params: TaskParams, key: Array) -> EnvState:
@@ -68,7 +69,7 @@ def step(
     key_outcome, key_reset = jax.random.split(key)
     ctrl = task.control(task_params, state.task, action)
     with jax.named_scope("physics"):
-        stepped, sensordata = physics.step(state.params, state.physics, ctrl)
+        stepped, sensordata, overflows = physics.watched_step(state.params, state.physics, ctrl)
     finite = is_finite(stepped, sensordata)
     out = task.outcome(
         task_params, state.task, state.params, stepped, sensordata, action, key_outcome
@@ -95,4 +96,5 @@ def step(
         ended_length=jnp.where(done, length, 0),
         rewards=rewards,
         diagnostics={k: jnp.where(finite, v, 0.0) for k, v in out.diagnostics.items()},
+        overflows=overflows,
     )

@@ -93,6 +93,7 @@ def _metrics(state: RolloutState, moved: Transition, shards: Shards) -> Metrics:
     counts = {
         "episodes_ended": (moved.terminated | moved.truncated).sum(),
         "nonfinite_envs": moved.nonfinite.sum(),
+        **{name: lost.sum() for name, lost in moved.overflows.items()},
     }
     means = {"reward/total": moved.reward.mean()}
     means |= {f"reward/{name}": value.mean() for name, value in moved.rewards.items()}

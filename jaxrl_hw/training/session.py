@@ -31,6 +31,7 @@ from jaxrl_hw.training.group import Group
 from jaxrl_hw.training.instability import Skips, UnstableError, skipped_in_a_row
 from jaxrl_hw.training.metrics import Meter, Row, past_early_stop
 from jaxrl_hw.training.oom import is_out_of_memory
+from jaxrl_hw.training.overflows import Overflows
 from jaxrl_hw.training.parts import Parts
 from jaxrl_hw.training.profiling import Profiler
 from jaxrl_hw.training.shared_state import whole_state
@@ -102,6 +103,7 @@ class Session:
         self._early_stop = past_early_stop(self._plan.config, context.folder, self._first)
         in_a_row = context.group.decided(skipped_in_a_row(context.folder, self._first))
         self._skips = Skips(self._plan.config, in_a_row, context.console.warning)
+        self._overflows = Overflows(context.console.warning)
         self._meter = Meter(context.memory, built.env.num_envs * built.algorithm.unroll)
         self._rates: list[float] = []
         self._is_crowded = False
@@ -203,6 +205,7 @@ class Session:
         if "tracking/velocity_error" in row:
             shown["tracking_error"] = row["tracking/velocity_error"]
         context.console.progress(shown)
+        self._overflows.feed(row)
         most, used = self._plan.most_bytes, row["memory_bytes"] or 0
         if most and used > _CROWDED * most and not self._is_crowded:
             self._is_crowded = True

@@ -61,7 +61,7 @@ def recall() -> Env:
             after,
         )
         never, nothing = jnp.zeros(N, bool), jnp.zeros(N)
-        moved = Transition(reward, after.obs, ended, never, never, nothing, nothing, {}, {})
+        moved = Transition(reward, after.obs, ended, never, never, nothing, nothing, {}, {}, {})
         return going_on, moved
 
     return Env("recall", "none", N, 1, 2, 1, 1.0, None, reset, step)

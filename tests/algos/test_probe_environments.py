@@ -91,6 +91,7 @@ def probe(first: Callable[[Array], Array], move: Callable[[Array, Array, Array],
             nothing,
             {},
             {},
+            {},
         )
 
     return Env("probe", "none", N, 1, 1, 1, 1.0, None, reset, step)

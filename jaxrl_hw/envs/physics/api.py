@@ -17,6 +17,12 @@ SERVO_FIELDS = ("actuator_gainprm", "actuator_biasprm", "actuator_forcerange")
 """MjModel arrays that make an actuator a position servo: kp, then (0, -kp, -kd), then its range."""
 
 
+NJMAX, NACONMAX = "overflow/njmax", "overflow/naconmax"
+"""Metrics of an engine that keeps constraints and contacts in arrays of a fixed size: environments
+that a control step lost because njmax (constraints of one environment) or naconmax (contacts of
+all environments together) was too small."""
+
+
 class PhysState(NamedTuple):
     """All that MuJoCo needs to continue exactly; everything else of mjData is rebuilt from it."""
 
@@ -44,6 +50,17 @@ class Physics(NamedTuple):
     step: Callable[[ModelParams, PhysState, Array], tuple[PhysState, Array]]
     host_bytes: tuple[int, int] = (0, 0)
     """Memory that the engine keeps outside JAX: a fixed part, and a part per environment."""
+    watched: Callable[..., tuple[PhysState, Array, dict[str, Array]]] | None = None
+    """As `step`, and what overflowed (`NJMAX`, `NACONMAX`), bool [] each; None where nothing can.
+    What overflowed is not finite in the state either."""
+
+    def watched_step(
+        self, params: ModelParams, state: PhysState, ctrl: Array
+    ) -> tuple[PhysState, Array, dict[str, Array]]:
+        """As `step`, and what overflowed: nothing, and at no cost, on most engines."""
+        if self.watched is None:
+            return *self.step(params, state, ctrl), {}
+        return self.watched(params, state, ctrl)
 
     @property
     def control_dt(self) -> float:

@@ -11,7 +11,7 @@ import contextlib
 import copy
 import importlib.util
 import io
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,14 @@ import mujoco
 from jax import Array, lax
 from jax.custom_batching import custom_vmap
 
-from jaxrl_hw.envs.physics.api import ModelParams, Physics, PhysState, ctrl_at
+from jaxrl_hw.envs.physics.api import (
+    NACONMAX,
+    NJMAX,
+    ModelParams,
+    Physics,
+    PhysState,
+    ctrl_at,
+)
 from jaxrl_hw.errors import UserError
 
 if importlib.util.find_spec("warp") is not None:
@@ -36,6 +43,19 @@ LINESEARCH_ITERATIONS = 16
 ones cost little. How exact they are: benchmarks/physics_settings.py --engine warp."""
 _ONLY_IN_C = mujoco.mjtDisableBit.mjDSBL_AUTORESET | mujoco.mjtDisableBit.mjDSBL_MIDPHASE
 """Flags that switch off what Warp does not have."""
+_OF_ROWS, _OF_CONTACTS = 1 << 0 | 1 << 1, 1 << 2 | 1 << 3 | 1 << 4
+"""Bits of `overflow` in Warp's data, as its OverflowType has them: constraints or their nonzeros;
+contacts in the broad phase, the narrow phase or the search for convex ones."""
+
+Watched = tuple[PhysState, Array, dict[str, Array]]
+"""State, sensordata and overflows."""
+
+
+class Room(NamedTuple):
+    """What Warp's arrays have place for, per environment."""
+
+    contacts: int  # those of all environments share one array: naconmax
+    rows: int  # of constraints: njmax
 
 
 def is_installed() -> bool:
@@ -44,13 +64,19 @@ def is_installed() -> bool:
 
 
 def make(
-    model: mujoco.MjModel, substeps: int, fields: tuple[str, ...], late: bool = False
+    model: mujoco.MjModel,
+    substeps: int,
+    fields: tuple[str, ...],
+    late: bool = False,
+    room: Room | None = None,
 ) -> Physics:
     """The Warp engine for a model; see `jaxrl_hw.envs.physics.make_physics`.
 
     Warp keeps the contacts of all environments in one array, and each environment's constraints in
-    rows of one length. Both are as large as the model's geometry can need, by MJX's count. Where a
-    step needs more all the same, its environments count as diverged (not finite).
+    rows of one length. Where a step needs more than there is room for, it counts as diverged and is
+    reported (`_checked`).
+
+    room: None for as much as the model's geometry can need, by MJX's count.
 
     Raises:
       UserError: Warp is not installed.
@@ -60,19 +86,11 @@ def make(
             "--physics warp needs the package warp-lang, which is not installed: "
             'pip install "jaxrl_hw[warp]", or use --physics mjx'
         )
-    model_here = copy.copy(model)
-    model_here.opt.disableflags &= ~int(_ONLY_IN_C)
-    shared = mjx.put_model(model_here, impl="warp").tree_replace(
-        {
-            "opt.iterations": min(SOLVER_ITERATIONS, int(model.opt.iterations)),
-            "opt.ls_iterations": min(LINESEARCH_ITERATIONS, int(model.opt.ls_iterations)),
-            "opt._impl.warn_overflow": 0,  # it would print from the kernels; see `_checked`
-        }
-    )
-    most = mjx.make_data(model, impl="jax")._impl
-    contacts, rows, nu = max(1, int(most.ncon)), max(1, int(most.nefc)), int(model.nu)
+    model_here, shared = _on_warp(model)
+    contacts, rows = _room(model) if room is None else room
+    nu = int(model.nu)
 
-    def together(n: int, params: Any, state: PhysState, ctrl: Array) -> tuple[PhysState, Array]:
+    def together(n: int, params: Any, state: PhysState, ctrl: Array) -> Watched:
         """A control step of n environments, every leaf [n, ...]."""
 
         def one(params: ModelParams, state: PhysState, ctrl: Array) -> Any:
@@ -89,26 +107,56 @@ def make(
             data, _ = lax.scan(substep, data, jnp.arange(substeps))
             return data
 
-        data = jax.vmap(one)(params, state, ctrl)
-        return _checked(data, n * contacts, rows)
+        return _checked(jax.vmap(one)(params, state, ctrl))
 
-    step = _side_by_side(together, fields)
-    return Physics("warp", model, substeps, fields, step)
+    watched = _side_by_side(together, fields)
+
+    def step(params: ModelParams, state: PhysState, ctrl: Array) -> tuple[PhysState, Array]:
+        return watched(params, state, ctrl)[:2]
+
+    return Physics("warp", model, substeps, fields, step, watched=watched)
 
 
-def _checked(data: Any, contacts: int, rows: int) -> tuple[PhysState, Array]:
-    """State and sensordata of environments [n, ...]; NaN where contacts or constraints were lost.
+def _on_warp(model: mujoco.MjModel) -> tuple[mujoco.MjModel, Any]:
+    """A copy of the model with nothing that Warp does not have, and the same as Warp's."""
+    model_here = copy.copy(model)
+    model_here.opt.disableflags &= ~int(_ONLY_IN_C)
+    shared = mjx.put_model(model_here, impl="warp").tree_replace(
+        {
+            "opt.iterations": min(SOLVER_ITERATIONS, int(model.opt.iterations)),
+            "opt.ls_iterations": min(LINESEARCH_ITERATIONS, int(model.opt.ls_iterations)),
+            "opt._impl.warn_overflow": 0,  # it would print from the kernels, at every step
+        }
+    )
+    return model_here, shared
 
-    contacts: room for those of all environments together.
-    rows: room for the constraints of each.
+
+def _room(model: mujoco.MjModel) -> Room:
+    """For as many contacts and constraints as MJX finds possible."""
+    most = mjx.make_data(model, impl="jax")._impl
+    return Room(max(1, int(most.ncon)), max(1, int(most.nefc)))
+
+
+def _checked(data: Any) -> Watched:
+    """State and sensordata of environments [n, ...], NaN where contacts or constraints were lost in
+    any physics step since the data were made, and which these are.
+
+    Of constraints Warp counts each environment's own, so that the others go on. Of contacts it
+    counts those of all environments together and writes down none that it drops: nobody can tell
+    whose they were, so it flags all environments, and all are lost.
     """
     state = PhysState(data.qpos, data.qvel, data.act, data.qacc_warmstart, data.time)
-    lost = (data._impl.nefc.reshape(-1) > rows) | (data._impl.nacon.max() > contacts)
+    bits = data._impl.overflow.reshape(-1)
+    overflows = {
+        NJMAX: bits & _OF_ROWS != 0,
+        NACONMAX: bits & _OF_CONTACTS != 0,
+    }
+    lost = overflows[NJMAX] | overflows[NACONMAX]
 
     def broken(leaf: Array) -> Array:
         return jnp.where(lost.reshape(-1, *([1] * (leaf.ndim - 1))), jnp.nan, leaf)
 
-    return jax.tree.map(broken, state), broken(data.sensordata)
+    return jax.tree.map(broken, state), broken(data.sensordata), overflows
 
 
 def _side_by_side(together: Any, fields: tuple[str, ...]) -> Any:
@@ -125,7 +173,7 @@ def _side_by_side(together: Any, fields: tuple[str, ...]) -> Any:
         )
 
     @custom_vmap
-    def many(params: ModelParams, state: PhysState, ctrl: Array) -> tuple[PhysState, Array]:
+    def many(params: ModelParams, state: PhysState, ctrl: Array) -> Watched:
         return together(ctrl.shape[0], params, state, ctrl)
 
     @many.def_vmap
@@ -139,7 +187,7 @@ def _side_by_side(together: Any, fields: tuple[str, ...]) -> Any:
         return shaped, jax.tree.map(lambda leaf: True, shaped)
 
     @custom_vmap
-    def step(params: ModelParams, state: PhysState, ctrl: Array) -> tuple[PhysState, Array]:
+    def step(params: ModelParams, state: PhysState, ctrl: Array) -> Watched:
         row = jax.tree.map(lambda leaf: leaf[None], (params, state, ctrl))
         return jax.tree.map(lambda leaf: leaf[0], many(*row))
 

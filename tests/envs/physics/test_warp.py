@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxrl_hw.envs.physics.api import NACONMAX, NJMAX
+
 pytest.importorskip("warp", reason='needs pip install "jaxrl_hw[warp]"')
 pytestmark = pytest.mark.slow  # Warp compiles its kernels on first use
 
@@ -71,6 +73,32 @@ def test_a_diverged_row_is_not_finite_and_leaves_its_neighbours_alone(compiled: 
     others = np.array([0, 2, 3])
     for got, wanted in zip(jax.tree.leaves((state, seen)), jax.tree.leaves(healthy), strict=True):
         np.testing.assert_allclose(got[others], wanted[others], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("contacts", "rows", "reset", "limit"),
+    [(28, 13, [0, 3], NJMAX), (1, 76, [0, 1, 2, 3], NACONMAX)],
+)
+def test_too_little_room_is_counted_and_resets_no_environment_that_it_does_not_have_to(
+    compiled: Any, contacts: int, rows: int, reset: list[int], limit: str
+) -> None:
+    from jaxrl_hw.envs.physics import warp
+
+    with_room, on_warp = compiled("g1_12dof", "warp"), compiled("g1_12dof", "warp").physics
+    start, ctrl = starts(with_room), controls(with_room, 0.1, 1)[0]
+    # two stand; those in the air have no contacts, and 12 constraints of the joints' friction
+    state = start.physics._replace(qpos=start.physics.qpos.at[1:3, 2].add(2.0))
+    wanted = with_room.step(start.params, state, ctrl)
+    small = warp.make(
+        on_warp.model, on_warp.substeps, on_warp.fields, room=warp.Room(contacts, rows)
+    )
+    got, seen, overflows = jax.jit(jax.vmap(small.watched_step))(start.params, state, ctrl)
+    is_reset = np.isin(np.arange(N), reset)
+    for name in (NJMAX, NACONMAX):
+        np.testing.assert_array_equal(overflows[name], is_reset & (name == limit))
+    assert np.isnan(got.qpos[is_reset]).all()
+    for ours, theirs in zip(jax.tree.leaves((got, seen)), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(ours[~is_reset], theirs[~is_reset], atol=1e-4)
 
 
 def test_a_training_on_warp_earns_what_one_on_the_c_engine_does(
