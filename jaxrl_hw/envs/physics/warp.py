@@ -27,6 +27,7 @@ from jaxrl_hw.envs.physics.api import (
     PhysState,
     ctrl_at,
 )
+from jaxrl_hw.envs.physics.stderr import without_lines
 from jaxrl_hw.errors import UserError
 
 if importlib.util.find_spec("warp") is not None:
@@ -46,6 +47,9 @@ _ONLY_IN_C = mujoco.mjtDisableBit.mjDSBL_AUTORESET | mujoco.mjtDisableBit.mjDSBL
 _OF_ROWS, _OF_CONTACTS = 1 << 0 | 1 << 1, 1 << 2 | 1 << 3 | 1 << 4
 """Bits of `overflow` in Warp's data, as its OverflowType has them: constraints or their nonzeros;
 contacts in the broad phase, the narrow phase or the search for convex ones."""
+
+_NO_DRIVER = b"Could not find or load the NVIDIA CUDA driver"
+"""Warp says so at its start, on every computer without a GPU."""
 
 Watched = tuple[PhysState, Array, dict[str, Array]]
 """State, sensordata and overflows."""
@@ -86,6 +90,8 @@ def make(
             "--physics warp needs the package warp-lang, which is not installed: "
             'pip install "jaxrl_hw[warp]", or use --physics mjx'
         )
+    with without_lines(_NO_DRIVER):
+        warp.init()
     model_here, shared = _on_warp(model)
     contacts, rows = _room(model) if room is None else room
     nu = int(model.nu)
