@@ -32,6 +32,7 @@ from jaxrl_hw.planning import kept_figures
 from jaxrl_hw.planning.compiling import of_compiling
 from jaxrl_hw.planning.devices import on_each
 from jaxrl_hw.planning.replay import bytes_of_saving
+from jaxrl_hw.planning.warp_scratch import warp_scratch
 from jaxrl_hw.types import Needs
 
 ITEMS = (
@@ -189,8 +190,8 @@ def estimate(config: Config, hardware: Hardware, needs: Needs) -> dict[str, Memo
         engine = MemoryNeed(POOL_PER_THREAD * (config.threads or hardware.cores), 4 * state)
         collecting = 9 * state // 4
     else:
-        keeps = config.physics == "mjx" and hardware.platform == "cpu"
-        engine = MemoryNeed(0, MJX_SCRATCH * dofs if keeps else 0)
+        scratch = MJX_SCRATCH * dofs if hardware.platform == "cpu" else 0
+        engine = MemoryNeed(0, warp_scratch(dofs) if config.physics == "warp" else scratch)
         collecting = MJX_PER_DOF * dofs
     return {
         "program": MemoryNeed(0, 0),

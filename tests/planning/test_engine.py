@@ -13,6 +13,7 @@ from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.hardware.passed_checks import remember
 from jaxrl_hw.planning.engine import warp_versions
+from jaxrl_hw.planning.warp_scratch import warp_scratch
 
 GPU = Hardware("gpu", "NVIDIA Test", 1, 8, 16 << 30, 15 << 30, "nvml")
 TPU = replace(GPU, platform="tpu", name="TPU v5 lite")
@@ -63,6 +64,20 @@ def test_auto_takes_warp_on_a_gpu_where_the_doctor_has_passed_it(config: Config)
 def test_warp_that_is_not_installed_is_refused_with_the_command(config: Config) -> None:
     with pytest.raises(UserError, match=r"pip install .*\[warp\]"):
         make_plan(replace(config, physics="warp"), GPU)
+
+
+def test_a_plan_counts_what_warp_takes_beside_jax_and_leaves_room_for_it(config: Config) -> None:
+    needs_warp()
+    asked = replace(config, physics="warp")
+    assert make_plan(asked, GPU).memory["physics"] == 256 * warp_scratch(29 + 6)
+    assert make_plan(replace(config, physics="mjx"), GPU).memory["physics"] == 0
+    crowded = replace(GPU, memory_free=1_400_000_000)
+    plan = make_plan(replace(asked, num_envs="auto"), crowded)
+    budget, need = plan.sizing.budget_bytes or 0, plan.footprint.total
+    number = int(plan.config.num_envs)
+    assert plan.memory["physics"] == number * warp_scratch(29 + 6)
+    assert need.total(number) <= budget
+    assert number < 0.9 * (budget - need.fixed) / (need.per_env - warp_scratch(29 + 6))
 
 
 def test_warp_is_refused_where_it_cannot_do_what_is_asked(config: Config) -> None:

@@ -28,6 +28,7 @@ from jaxrl_hw.envs.physics.api import (
     ctrl_at,
 )
 from jaxrl_hw.envs.physics.stderr import without_lines
+from jaxrl_hw.envs.physics.warp_memory import scratch_bytes
 from jaxrl_hw.errors import UserError
 
 if importlib.util.find_spec("warp") is not None:
@@ -120,7 +121,8 @@ def make(
     def step(params: ModelParams, state: PhysState, ctrl: Array) -> tuple[PhysState, Array]:
         return watched(params, state, ctrl)[:2]
 
-    return Physics("warp", model, substeps, fields, step, watched=watched)
+    outside = (0, scratch_bytes(shared, contacts, rows))
+    return Physics("warp", model, substeps, fields, step, outside, watched)
 
 
 def _on_warp(model: mujoco.MjModel) -> tuple[mujoco.MjModel, Any]:
