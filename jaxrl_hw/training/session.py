@@ -17,7 +17,6 @@ from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import RunError
 from jaxrl_hw.hardware.gpu_load import GpuWatch
 from jaxrl_hw.hardware.memory import MemoryWatch
-from jaxrl_hw.loggers import formats
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.loggers.jsonl import MetricsLog
 from jaxrl_hw.loggers.markdown import run_texts, sessions_text
@@ -27,6 +26,7 @@ from jaxrl_hw.planning.continuation import SHRUNK_FROM
 from jaxrl_hw.planning.disk_space import is_saved
 from jaxrl_hw.planning.halving import HALVED
 from jaxrl_hw.training.build import Build, Built, remember_session
+from jaxrl_hw.training.crowding import Crowding
 from jaxrl_hw.training.group import Group
 from jaxrl_hw.training.instability import Skips, UnstableError, skipped_in_a_row
 from jaxrl_hw.training.metrics import Meter, Row, past_early_stop
@@ -42,9 +42,6 @@ from jaxrl_hw.types import TrainState
 FAILED, OUT_OF_MEMORY, UNSTABLE = "failed", "out of memory", "unstable"
 """`ended` of a session that raised. After OUT_OF_MEMORY a smaller session follows, after UNSTABLE
 one with half the learning rate."""
-
-_CROWDED = 0.95
-"""Share of the memory that the run may use, above which the user is warned."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +100,10 @@ class Session:
         self._early_stop = past_early_stop(self._plan.config, context.folder, self._first)
         in_a_row = context.group.decided(skipped_in_a_row(context.folder, self._first))
         self._skips = Skips(self._plan.config, in_a_row, context.console.warning)
-        self._overflows = Overflows(context.console.warning)
+        warn = context.console.warning
+        self._watches = Overflows(warn), Crowding(self._plan.most_bytes, warn)
         self._meter = Meter(context.memory, built.env.num_envs * built.algorithm.unroll)
         self._rates: list[float] = []
-        self._is_crowded = False
         config, console = self._plan.config, context.console
         self._profiler = Profiler(context.folder.profile, config.profile, built.programs, console)
         board, first = context.folder.tensorboard, self._first + 1
@@ -205,13 +202,8 @@ class Session:
         if "tracking/velocity_error" in row:
             shown["tracking_error"] = row["tracking/velocity_error"]
         context.console.progress(shown)
-        self._overflows.feed(row)
-        most, used = self._plan.most_bytes, row["memory_bytes"] or 0
-        if most and used > _CROWDED * most and not self._is_crowded:
-            self._is_crowded = True
-            context.console.warning(
-                f"the run uses {formats.size(used)} of the {formats.size(most)} that it may use"
-            )
+        for watch in self._watches:
+            watch.feed(row)
 
     def _stop_reason(self, stopped: bool, row: Row) -> str | None:
         """Why the run stops before its goal; None where it continues."""
