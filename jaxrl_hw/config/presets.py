@@ -73,7 +73,8 @@ def preset_config(
     env = robot if is_environment(robot) else ""
     entry = robot_entry(robot)
     config = config_class(robot, task, algo)(env=env, robot=robot, task=task, algo=algo)
-    for layer in ("all", preset, algorithm_entry(algo).name):
+    method = algorithm_entry(algo).name
+    for layer in ("all", preset, method, f"{method}, {preset}"):
         source = f"{layer} preset of robot {robot}"
         config = validation.from_dict(entry.presets.get(layer, {}), config, source)
     return validation.from_dict({"preset": preset}, config, "preset")

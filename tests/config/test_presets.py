@@ -39,6 +39,17 @@ def test_what_presets_differ_in() -> None:
     assert told("cartpole") == [(0.8, 0, 2, ""), (1.6, 0, 2, ""), (3.2, 0, 2, "")]
 
 
+@pytest.mark.parametrize("robot", SHIPPED[1:])
+def test_a_preset_of_another_algorithm_has_goals_and_a_replay_of_its_own(robot: str) -> None:
+    found = [preset_config(robot, name, algo="sac") for name in PRESETS]
+    assert [c.timesteps for c in found] == [4_500_000, 6_000_000, 12_000_000]
+    sac = [check(c).sac for c in found]  # type: ignore[attr-defined]
+    assert [s.buffer_size for s in sac] == [200_000, 400_000, 1_000_000]
+    assert {s.n_step for s in sac} == {3}
+    ppo = [preset_config(robot, name) for name in PRESETS]
+    assert [c.net.policy for c in found] == [c.net.policy for c in ppo]
+
+
 def test_what_robots_differ_in() -> None:
     g1, legs, go1 = (preset_config(name) for name in ("g1", "g1_12dof", "go1"))
     assert (g1.joystick.reward.posture, legs.joystick.reward.posture) == (-1.5, -1.0)

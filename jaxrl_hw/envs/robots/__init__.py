@@ -35,7 +35,7 @@ __all__ = [
 ENTRY_POINTS = "jaxrl_hw.robots"
 Presets = Mapping[str, Mapping[str, Any]]
 """Preset name -> settings by dotted key; "all" holds what is common to all presets. The name of an
-algorithm holds what a run with it changes."""
+algorithm holds what a run with it changes, "sac, fast" what its preset changes then."""
 
 
 @dataclass(frozen=True)

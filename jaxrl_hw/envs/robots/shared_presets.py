@@ -86,6 +86,8 @@ LEGGED: dict[str, dict[str, Any]] = {
         "sac.target_entropy": -0.2,
         "sac.alpha_learning_rate": 3e-3,
     },
+    "sac, fast": {"timesteps": 4_500_000, "sac.buffer_size": 200_000},  # it has begun to walk
+    "sac, best": {"timesteps": 12_000_000, "sac.buffer_size": 1_000_000},
 }
 _REAL_AND_EXACT: dict[str, Any] = {
     **REAL,

@@ -29,6 +29,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "a2c.learning_rate": 7e-4,
         "a2c.entropy_coef": 0.0,
     },
+    "a2c, fast": {"timesteps": 1_500_000},
+    "a2c, best": {"timesteps": 4_000_000},
     # few environments, many small steps
     "sac": {
         "timesteps": 100_000,
@@ -45,4 +47,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "sac.learning_rate": 1e-3,
         "sac.alpha_learning_rate": 1e-3,
     },
+    "sac, fast": {"timesteps": 80_000},
+    "sac, best": {"timesteps": 200_000},
 }

@@ -8,4 +8,6 @@ PRESETS: dict[str, dict[str, Any]] = {
     **presets.PRESETS,
     "all": {**presets.PRESETS["all"], "discrete_actions": 5},
     "dqn": {"timesteps": 100_000, "max_envs": 32, "dqn.reuse": 8.0},
+    "dqn, fast": {"timesteps": 60_000},
+    "dqn, best": {"timesteps": 200_000},
 }
