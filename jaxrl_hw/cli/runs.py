@@ -29,10 +29,12 @@ _PIPE_WIDTH = 400
 def run(argv: list[str], about: str) -> int:
     """Run the subcommand that the command line names; `about` is the help of `list`."""
     name, argv = _subcommand(argv)
-    body, help_, arguments = _SUBCOMMANDS[name]
+    body, help_, groups = _SUBCOMMANDS[name]
     parser = OneLineParser(prog=f"{_PROG} {name}", description=help_ or about)
-    for flag, options in arguments:
-        parser.add_argument(flag, **options)
+    for title, arguments in groups.items():
+        group = parser.add_argument_group(title)
+        for flag, options in arguments:
+            group.add_argument(flag, **options)
     args = parser.parse(argv)
     if getattr(args, "robot", ""):  # code of the user's own
         load_robot(args.robot)
@@ -123,16 +125,18 @@ def _path(name: str, metavar: str, help_: str, **options: Any) -> _Argument:
     return name, {**kind, **options}
 
 
-_JSON: _Argument = ("--json", {"action": "store_true", "help": "print JSON"})
-_FORCE: _Argument = ("--force", {"action": "store_true", "help": "replace a file of that name"})
-_OWN = "a robot of your own, such as package.module"
+_PRINTED = {"action": "store_true", "help": "print JSON in place of the table"}
+_FORCED = {"action": "store_true", "help": "replace a file of that name (default: refuse it)"}
+_JSON: _Argument = ("--json", _PRINTED)
+_FORCE: _Argument = ("--force", _FORCED)
+_OWN = "module of a robot of your own, such as package.module (default: none)"
 _ROBOT: _Argument = ("--robot", {"default": "", "metavar": "NAME", "help": _OWN})
-_OWN_ALGO = "an algorithm of your own, such as package.module"
+_OWN_ALGO = "module of an algorithm of your own, such as package.module (default: none)"
 _ALGO: _Argument = ("--algo", {"default": "", "metavar": "NAME", "help": _OWN_ALGO})
 _RUNS = _path("folder", "FOLDER", "of runs (default: runs)", nargs="?", default=Path("runs"))
 _RUN = _path("folder", "DIR", "folder of the run")
 _ZIP = _path("zip", "ZIP", "the zip that `pack` has written")
-_OUT_ZIP = _path("--out", "FILE.zip", "default: NAME.zip here")
+_OUT_ZIP = _path("--out", "FILE.zip", "the zip (default: NAME.zip here, of the run's folder NAME)")
 _OUT_DIR = _path("--out", "DIR", "new folder (default: runs/NAME of the run)")
 _SHOWS = f"""Show a run's sessions and checkpoints, and the command that continues it.
 
@@ -144,13 +148,18 @@ _UNPACKS = f"""Restore a packed run; verifies every checksum.
 
     {_PROG} unpack run.zip --out runs/again"""
 
-_SUBCOMMANDS: dict[str, tuple[Callable[[Namespace], None], str, tuple[_Argument, ...]]] = {
-    "list": (_list, "", (_RUNS, _JSON, _ROBOT, _ALGO)),
-    "show": (_show, _SHOWS, (_RUN, _JSON, _ROBOT, _ALGO)),
-    "pack": (_pack, _PACKS, (_RUN, _OUT_ZIP, _FORCE)),
-    "unpack": (_unpack, _UNPACKS, (_ZIP, _OUT_DIR, _ROBOT, _ALGO)),
+_WHICH, _OUTPUT = "which run", "output"
+_IMPORTED = {"code of your own": (_ROBOT, _ALGO)}
+_SHOWN = {_OUTPUT: (_JSON,), **_IMPORTED}
+
+_Groups = dict[str, tuple[_Argument, ...]]
+_SUBCOMMANDS: dict[str, tuple[Callable[[Namespace], None], str, _Groups]] = {
+    "list": (_list, "", {"which runs": (_RUNS,), **_SHOWN}),
+    "show": (_show, _SHOWS, {_WHICH: (_RUN,), **_SHOWN}),
+    "pack": (_pack, _PACKS, {_WHICH: (_RUN,), _OUTPUT: (_OUT_ZIP, _FORCE)}),
+    "unpack": (_unpack, _UNPACKS, {_WHICH: (_ZIP,), _OUTPUT: (_OUT_DIR,), **_IMPORTED}),
 }
-"""Name: what it does, its help, its arguments."""
+"""Name: what it does, its help, its arguments by the groups of the help."""
 
 
 def _console() -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -34,12 +35,37 @@ def test_a_command_s_help_fits_the_terminal_and_shows_an_example(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    lines = _help(words, monkeypatch, capsys)
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith(f"    python -m jaxrl_hw.{words[0]}") for line in lines)
+
+
+@pytest.mark.parametrize("words", WORDS, ids=" ".join)
+def test_a_command_s_help_has_its_flags_in_groups_with_titles(
+    words: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    groups: dict[str, list[str]] = {}
+    title = ""
+    for line in _help(words, monkeypatch, capsys):
+        if line and not line.startswith(" ") and line.endswith(":"):
+            title = line[:-1]
+        elif re.match(r"  -", line):
+            groups.setdefault(title, []).append(line.split()[0])
+    assert len(groups) > 1
+    assert "" not in groups
+    assert groups.get("options", ["-h,"]) == ["-h,"]
+
+
+def _help(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> list[str]:
+    """The lines of a command's --help, 80 characters wide."""
     monkeypatch.setenv("COLUMNS", "80")
     with contextlib.suppress(SystemExit):
         main([*words, "--help"])
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert any(line.startswith(f"    python -m jaxrl_hw.{words[0]}") for line in lines)
+    return capsys.readouterr().out.splitlines()
 
 
 OTHERS = ["--smoke", "--config", "--coordinator", "--num-processes", "--process-id"]

@@ -48,11 +48,13 @@ def doctor(argv: Sequence[str], description: str) -> int:
 
 def _parse(argv: Sequence[str], description: str) -> Namespace:
     parser = OneLineParser(prog="python -m jaxrl_hw.doctor", description=description)
+    which = parser.add_argument_group("what is checked")
+    about = f"run these checks and devices alone (default: all): {', '.join(NAMES)}"
+    which.add_argument("--only", nargs="+", default=[], metavar="CHECK", help=about)
     about = f"folder whose disk is tested (default: {RUNS}); nothing in it changes"
-    parser.add_argument("--run-dir", default=RUNS, metavar="DIR", help=about)
-    about = f"run these checks and devices alone: {', '.join(NAMES)}"
-    parser.add_argument("--only", nargs="+", default=[], metavar="CHECK", help=about)
-    parser.add_argument("--json", action="store_true", help="print the rows as data")
+    which.add_argument("--run-dir", default=RUNS, metavar="DIR", help=about)
+    about = "print the rows as data in place of the table, with times in s"
+    parser.add_argument_group("output").add_argument("--json", action="store_true", help=about)
     asked = parser.parse(argv)
     for name in asked.only:
         if name not in NAMES:

@@ -69,13 +69,15 @@ _STATUSES = ("done", "stopped", "waiting", "failed")
 
 def _parse(argv: Sequence[str]) -> Namespace:
     parser = OneLineParser(prog="python -m jaxrl_hw.experiment", description=__doc__)
-    parser.add_argument("manifest", type=_path, metavar="FILE.yaml", help="the experiment")
+    which = parser.add_argument_group("which experiment")
+    which.add_argument("manifest", type=_path, metavar="FILE.yaml", help="the manifest")
+    about = "imports the module of a robot of your own; may be given again (default: none)"
+    which.add_argument("--robot", action="append", default=[], metavar="NAME", help=about)
+    output = parser.add_argument_group("output")
     about = "folder of its runs and its report (default: runs/FILE)"
-    parser.add_argument("--out", type=_path, metavar="DIR", help=about)
-    about = "print the folders of the runs, and train nothing"
-    parser.add_argument("--dry-run", action="store_true", help=about)
-    about = "imports the module of a robot of your own; may be given again"
-    parser.add_argument("--robot", action="append", default=[], metavar="NAME", help=about)
+    output.add_argument("--out", type=_path, metavar="DIR", help=about)
+    about = "print the folders of the runs, and train nothing (default: train)"
+    output.add_argument("--dry-run", action="store_true", help=about)
     return parser.parse(argv)
 
 
