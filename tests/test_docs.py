@@ -24,7 +24,7 @@ README_LINES = 150
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][\w.-]*\w")
-OF_OTHERS = {"--logdir", "--xla_gpu_deterministic_ops", "--num_envs"}
+OF_OTHERS = {"--logdir", "--xla_gpu_deterministic_ops", "--num_envs", "--append"}
 OF_OTHERS |= {"--nodes", "--ntasks-per-node", "--gpus-per-node", "--gpus-per-task", "--signal"}
 """Flags of other programs, and spellings, that the pages mention."""
 

@@ -22,6 +22,7 @@ from typing import Any
 
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.loggers.jsonl import Warn, jsonable
+from jaxrl_hw.loggers.wandb_sync import sync_command
 
 _PROJECT = "jaxrl_hw"
 _INSTALL = 'pip install "jaxrl_hw[wandb]"'
@@ -56,7 +57,7 @@ class WandbLog:
         self._rows: queue.Queue[str | None] = queue.Queue(_ROWS)
         self._process: subprocess.Popen[str] | None = None
         self._threads: list[threading.Thread] = []
-        self._left_out = 0
+        self._left_out, self._identity = 0, ""
         self._answer: dict[str, Any] = {}
         self._has_failed = self._is_done = False
 
@@ -71,6 +72,7 @@ class WandbLog:
             self._has_failed = True
             self._say(f"--wandb auto: wandb is not installed, so nothing is sent; {_INSTALL}")
             return
+        self._identity = identity
         begin = {
             "is_offline": self._mode == "offline",
             "project": os.environ.get("WANDB_PROJECT") or _PROJECT,
@@ -128,9 +130,11 @@ class WandbLog:
             thread.join(1.0)
         if self._left_out:
             self._warn(f"W&B did not keep up: {self._left_out:,} rows were left out")
-        folder = self._answer.get("folder")
-        if folder and (self._answer["mode"] == "offline" or not self._is_done):
-            self._say(f"W&B has this session offline; to send it: wandb sync {folder}")
+        if self._answer:
+            folder, version = Path(self._answer["folder"]), self._answer["version"]
+            is_sent = self._is_done and self._answer["mode"] == "online"
+            if command := sync_command(folder, self._identity, version, is_sent):
+                self._say(f"W&B lacks rows of this run; to send them: {command}")
 
     def _feed(self, process: subprocess.Popen[str]) -> None:
         assert process.stdin is not None

@@ -1,7 +1,8 @@
 """The process that talks to Weights & Biases: python -m jaxrl_hw.loggers.wandb_process
 
 It reads JSON lines: first what to start, then a row of metrics.jsonl each. It answers in lines too:
-{"mode": ..., "why": ..., "folder": ...} once it has started, and {"done": true} at the end.
+{"mode": ..., "why": ..., "folder": ..., "version": ...} once it has started, and {"done": true} at
+the end.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def send(lines: Iterable[str], answers: IO[str], environ: Mapping[str, str]) -> 
     # what `wandb sync` takes: the folder above the one for the user's files
     folder = Path(getattr(run, "dir", None) or start["dir"])
     folder = folder.parent if folder.name == "files" else folder
-    _answer(answers, mode=mode, why=why, folder=str(folder))
+    _answer(answers, mode=mode, why=why, folder=str(folder), version=wandb.__version__)
     for line in source:
         row = json.loads(line)
         run.log(row, step=row["iteration"])

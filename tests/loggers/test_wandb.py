@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import socket
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -27,6 +29,8 @@ without_the_package = pytest.mark.skipif(
 
 FAKE = """
 import json, os, pathlib, time
+
+__version__ = os.environ.get("FAKE_VERSION", "0.31.0")
 
 def note(**what):
     with open(os.environ["FAKE_LOG"], "a") as file:
@@ -51,8 +55,11 @@ class Run:
 def init(**told):
     trouble("init")
     note(**{name: told[name] for name in ("id", "mode", "project", "resume", "config")})
-    folder = pathlib.Path(told["dir"]) / "wandb" / f"{told['mode']}-run" / "files"
-    folder.mkdir(parents=True, exist_ok=True)
+    kind = "offline-run" if told["mode"] == "offline" else "run"
+    home = pathlib.Path(told["dir"]) / "wandb"
+    folder = home / f"{kind}-{len(list(home.glob('*')))}-{told['id']}" / "files"
+    folder.mkdir(parents=True)
+    (folder.parent / f"run-{told['id']}.wandb").touch()
     print("a package that prints")
     return Run(folder)
 """
@@ -103,7 +110,49 @@ def test_rows_go_to_the_run_of_one_id_and_offline_by_itself(
     assert [(row["step"], row["value"]) for row in rows] == [(1, 2.0), (2, 4.0)]
     assert rows[0]["names"] == ["episode_return", "iteration"], "no value, no point"
     assert end == {"finished": True}
-    assert f"wandb sync {tmp_path / 'wandb' / 'offline-run'}" in heard[-1]
+    assert synced(heard[-1]) == [tmp_path / "wandb" / "offline-run-0-abc"]
+
+
+def synced(line: str) -> list[Path]:
+    """The folders that the command in the line sends, as a shell reads it."""
+    command = line[line.index("wandb sync") :]
+    words = subprocess.run(
+        ["sh", "-c", f"printf '%s\\n' {command}"], capture_output=True, text=True
+    )
+    return [Path(word) for word in words.stdout.splitlines()[2:] if not word.startswith("--")]
+
+
+@pytest.mark.parametrize(("version", "append"), [("0.22.3", True), ("0.31.0", False)])
+def test_one_command_sends_every_offline_session_of_the_run(
+    version: str, append: bool, fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_VERSION", version)
+    folder = tmp_path / "a run"
+    other = folder / "wandb" / "offline-run-9-xyz"
+    other.mkdir(parents=True)
+    sessions = [folder / "wandb" / f"offline-run-{n}-abc" for n in (1, 2, 3)]
+    for count in (1, 2, 3):
+        heard = log_rows(folder, 1, "offline")
+        assert synced(heard[-1]) == sessions[:count]
+        assert ("--append" in heard[-1]) == append
+    (sessions[0] / "run-abc.wandb.synced").touch()
+    (sessions[1] / "run-abc.wandb.synced").touch()
+    heard = log_rows(folder, 1, "offline")
+    assert synced(heard[-1]) == [sessions[2], folder / "wandb" / "offline-run-4-abc"]
+
+
+def test_a_session_that_was_sent_needs_no_command_and_one_that_was_cut_off_does(
+    fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("localhost", 0)) as server:
+        monkeypatch.setenv("WANDB_BASE_URL", f"http://localhost:{server.getsockname()[1]}")
+        monkeypatch.setenv("WANDB_API_KEY", "k")
+        heard = log_rows(tmp_path, 1)
+        assert not any("wandb sync" in line for line in heard)
+        monkeypatch.setenv("FAKE_RAISES", "finish")
+        heard = log_rows(tmp_path, 1)
+    assert synced(heard[-1]) == [tmp_path / "wandb" / "run-1-abc"]
+    assert "--include-online" in heard[-1]
 
 
 @pytest.mark.parametrize("where", ["init", "log", "finish"])
@@ -170,6 +219,10 @@ def train(*argv: str | Path) -> int:
     return main(["--robot", "cartpole", *map(str, argv)])
 
 
+def begins_of(log: Path) -> list[dict[str, Any]]:
+    return [line for line in told(log) if "id" in line]
+
+
 @pytest.mark.slow
 def test_chained_sessions_of_the_command_are_one_curve(
     fake: Path,
@@ -182,9 +235,9 @@ def test_chained_sessions_of_the_command_are_one_curve(
     for goal in ("2", "3"):
         where = ["--run-dir", tmp_path / "run", "--wandb", "auto", "--iterations", goal]
         assert train(*small, *where) == 0
-        assert "wandb sync" in capsys.readouterr().out.splitlines()[-1]
-    begins = [line for line in told(fake) if "id" in line]
-    assert [line["id"] for line in begins] == [RunDir(tmp_path / "run").read_id()] * 2
+        sent = synced(capsys.readouterr().out.splitlines()[-1])
+    assert len(sent) == len(begins_of(fake)) == 2
+    assert [line["id"] for line in begins_of(fake)] == [RunDir(tmp_path / "run").read_id()] * 2
     assert [line["step"] for line in told(fake) if "step" in line] == [1, 2, 3]
 
 
