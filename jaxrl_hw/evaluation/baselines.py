@@ -13,7 +13,8 @@ from jaxrl_hw.errors import unknown
 from jaxrl_hw.types import Policy
 
 BASELINES = ("home", "random")
-"""home: no action, so the motors hold the home pose, or rest. random: uniform between -1 and 1."""
+"""home: no action, so the home angles are the motors' targets, or the motors rest. Nothing counters
+the weight: a robot with soft motors sags, and may fall. random: uniform between -1 and 1."""
 
 
 class Baseline(NamedTuple):

@@ -55,6 +55,21 @@ def test_home_stands_for_a_second_in_mujoco(robot):
     check_stands(model.keyframe("home").qpos, data.qpos, data.sensordata, model)
 
 
+@pytest.mark.parametrize(("robot", "stands"), [("go1", True), ("go2", False)])
+def test_a_quadruped_whose_targets_are_the_home_angles_sags_and_soft_motors_let_it_fall(
+    robot: str, stands: bool
+) -> None:
+    spec = get_robot(robot)
+    model = spec.load(0.002)
+    for ctrl, holds in ((model.key("home").ctrl, True), (model.key("home").qpos[7:], stands)):
+        data = mujoco.MjData(model)
+        mujoco.mj_resetDataKeyframe(model, data, model.key("home").id)
+        data.ctrl[:] = ctrl
+        mujoco.mj_step(model, data, nstep=2500)
+        assert (data.qpos[2] > spec.fall_height) == holds
+    assert data.qpos[2] < spec.base_height - 0.03
+
+
 @pytest.mark.slow
 def test_home_stands_for_a_second_in_mjx(engines):
     model, mjx_run = engines
