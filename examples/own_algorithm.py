@@ -94,5 +94,5 @@ def make(cem: CEMConfig, net: Any, spec: Any, precision: str) -> Algorithm:
 
 
 ALGORITHM = AlgorithmEntry(
-    "cem", CEMConfig, needs, maker=make, ignores=("net.policy", "net.value", "save_replay")
+    "cem", CEMConfig, needs, maker=make, ignores=("net.policy", "net.value", "net.init_std")
 )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
-from jaxrl_hw.algos.networks.settings import NetConfig
+from jaxrl_hw.algos.networks.settings import MemoryKind, NetConfig
 from jaxrl_hw.algos.on_policy import on_policy_needs, square_root_rule
 from jaxrl_hw.algos.registry import AlgorithmEntry, needs_continuous_actions
 from jaxrl_hw.types import Needs, Sizes, setting
@@ -65,5 +65,5 @@ ENTRY = AlgorithmEntry(
     ),
     shorter_unroll=lambda a2c: replace(a2c, n_steps=max(1, a2c.n_steps // 2)),
     check=lambda a2c, circumstances: needs_continuous_actions("a2c", circumstances),
-    ignores=("save_replay",),
+    memories=get_args(MemoryKind),
 )

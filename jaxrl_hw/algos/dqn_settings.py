@@ -125,6 +125,6 @@ ENTRY = AlgorithmEntry(
     _sized,
     check=_check,
     why=_why,
-    ignores=("net.policy", "net.value", "net.init_std", "net.gru"),
+    ignores=("net.policy", "net.value", "net.init_std"),
     **REPLAY_ENTRY,
 )

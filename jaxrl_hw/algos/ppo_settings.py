@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from jaxrl_hw.algos.networks.settings import NetConfig
+from jaxrl_hw.algos.networks.settings import MemoryKind, NetConfig
 from jaxrl_hw.algos.on_policy import on_policy_needs, square_root_rule
-from jaxrl_hw.algos.registry import AlgorithmEntry, needs_continuous_actions
+from jaxrl_hw.algos.registry import (
+    AlgorithmEntry,
+    Circumstances,
+    idle_motion,
+    needs_continuous_actions,
+)
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.types import Needs, Sizes, setting
 
@@ -178,6 +183,19 @@ def _why(ppo: PPOConfig, platform: str) -> str:
     return f"each keeps to {limits}; the defaults grow with the batch"
 
 
+def _idle(ppo: PPOConfig, circumstances: Circumstances) -> dict[str, str]:
+    idle = idle_motion(ppo, circumstances)
+    if not circumstances.has_mirror and ppo.symmetry != "none":
+        idle["symmetry"] = "where the robot has no mirror image: use --ppo.symmetry none"
+    if symmetry_of(ppo, circumstances.net, circumstances.has_mirror) != "loss":
+        idle["symmetry_coef"] = "without a mirror loss: use --ppo.symmetry loss"
+    if ppo.estimation_coef and not circumstances.sees_more:
+        idle["estimation_coef"] = "where the critic sees no more than the policy: use 0"
+    if not ppo.anneal_steps:
+        idle["end_std"] = "without annealing: give --ppo.anneal-steps"
+    return idle
+
+
 ENTRY = AlgorithmEntry(
     "ppo",
     PPOConfig,
@@ -191,5 +209,6 @@ ENTRY = AlgorithmEntry(
     shrinks=("minibatch_size", "unroll"),
     check=lambda ppo, circumstances: needs_continuous_actions("ppo", circumstances),
     why=_why,
-    ignores=("save_replay",),
+    memories=get_args(MemoryKind),
+    idle=_idle,
 )

@@ -9,7 +9,7 @@ import dataclasses
 import importlib
 import pkgutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,10 +37,30 @@ class Circumstances(NamedTuple):
     net: Any  # NetConfig
     actions: int  # of a discrete set; 0 for continuous ones
     sharded: bool  # the environments are divided over devices
+    has_motion: bool | None  # the task has a motion for a policy to start from; None: not known
+    has_mirror: bool  # the robot has a mirror image
+    sees_more: bool  # the critic's observation is larger than the policy's
 
 
 def _any(settings: Any, circumstances: Circumstances) -> None:
     """No circumstances are refused."""
+
+
+def _all_count(settings: Any, circumstances: Circumstances) -> dict[str, str]:
+    """No setting is without effect."""
+    return {}
+
+
+def idle_motion(settings: Any, circumstances: Circumstances, *others: str) -> dict[str, str]:
+    """Those of an algorithm's settings of the motion prior that have no effect; for `idle`.
+
+    others: names of settings of it, beside `motion_prior`, that are numbers; 0 asks for nothing.
+    """
+    asked = [name for name in ("motion_prior", *others) if getattr(settings, name)]
+    if circumstances.has_motion is False:
+        return dict.fromkeys(asked, "where the task has no motion prior: choose another --task")
+    off = "without the motion prior: turn that on"
+    return {} if settings.motion_prior else dict.fromkeys(asked, off)
 
 
 def needs_continuous_actions(name: str, circumstances: Circumstances) -> None:
@@ -90,6 +110,11 @@ class AlgorithmEntry(NamedTuple):
     what they are; else what bounds an update. "" for nothing."""
     ignores: tuple[str, ...] = ()
     """Settings of `Config`, or their prefixes, that have no effect on it."""
+    memories: tuple[str, ...] = ("none",)
+    """The kinds of `net.memory` that it can use; another one that is asked for is refused."""
+    idle: Callable[[Any, Circumstances], Mapping[str, str]] = _all_count
+    """(its settings, circumstances) -> those of its settings that ask for something and have no
+    effect, each with why and what to do instead: refused where a flag or a file gives them."""
     replay_form: tuple[str, ...] = ()
     """Names of its settings that decide the form of a saved replay."""
     maker: AlgorithmMaker | None = None

@@ -121,5 +121,6 @@ REPLAY_ENTRY: dict[str, Any] = {
     "fills_memory": fills_memory,
     "shrinks": ("buffer_size", "batch_size", "gradient_steps"),
     "replay_form": ("buffer_size", "replay_dtype"),
+    "memories": ("none", "history"),
 }
 """What the entries of all algorithms with a replay have in common."""

@@ -6,7 +6,12 @@ from dataclasses import dataclass
 
 from jaxrl_hw.algos import replay_knobs
 from jaxrl_hw.algos.networks.settings import NetConfig, count_weights, policy_size
-from jaxrl_hw.algos.registry import AlgorithmEntry, Circumstances, needs_continuous_actions
+from jaxrl_hw.algos.registry import (
+    AlgorithmEntry,
+    Circumstances,
+    idle_motion,
+    needs_continuous_actions,
+)
 from jaxrl_hw.algos.replay_knobs import REPLAY_ENTRY, ReplayConfig, replay_needs, sized_for
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.types import Needs, Sizes, setting
@@ -117,6 +122,13 @@ def _check(sac: SACConfig, circumstances: Circumstances) -> None:
     replay_knobs.check("sac", circumstances)
 
 
+def _idle(sac: SACConfig, circumstances: Circumstances) -> dict[str, str]:
+    idle = idle_motion(sac, circumstances, "prior_coef", "prior_steps")
+    if not sac.prior_coef and sac.prior_steps:
+        idle.setdefault("prior_steps", "with --sac.prior-coef 0: give that more than 0")
+    return idle
+
+
 ENTRY = AlgorithmEntry(
     "sac",
     SACConfig,
@@ -125,6 +137,6 @@ ENTRY = AlgorithmEntry(
     _sized,
     check=_check,
     why=_why,
-    ignores=("net.gru",),
+    idle=_idle,
     **REPLAY_ENTRY,
 )

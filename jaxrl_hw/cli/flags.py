@@ -25,6 +25,7 @@ from jaxrl_hw.config.fields import (
     settings_of,
     with_values,
 )
+from jaxrl_hw.config.idle import refuse_idle
 from jaxrl_hw.config.presets import AUTO, preset_config, suiting
 from jaxrl_hw.config.resolve import run_folder, seed_folders
 from jaxrl_hw.config.saved import config_from, read_settings
@@ -89,7 +90,7 @@ def parse(
         print(settings_help(command, base))
         raise SystemExit(0)
     config = validation.check(_overlaid(base, rest))
-    validation.refuse_idle(config, [*given, *_given(rest, config)])
+    refuse_idle(config, [*given, *_given(rest, config)])
     return config
 
 

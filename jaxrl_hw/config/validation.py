@@ -5,16 +5,17 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from jaxrl_hw.algos.registry import Circumstances, algorithm_entry, entries
+from jaxrl_hw.algos.registry import algorithm_entry
 from jaxrl_hw.config import migrations
 from jaxrl_hw.config.curriculum import read_stages
 from jaxrl_hw.config.fields import flag, flatten, settings_of, value_at, with_values
+from jaxrl_hw.config.idle import circumstances
 from jaxrl_hw.config.resolve import discrete_count, robot_spec, stage_settings
 from jaxrl_hw.config.schema import MOST_ACTIONS, Config
 from jaxrl_hw.config.units import (
@@ -117,21 +118,6 @@ def check(config: Config) -> Config:
     )
 
 
-def refuse_idle(config: Config, given: Iterable[str]) -> None:
-    """Raises UserError where one of the settings that were given has no effect on the algorithm.
-
-    given: dotted keys.
-    """
-    entry = algorithm_entry(config.algo)
-    others = {f"{name}." for name in entries() if name != entry.name}
-    for key in given:
-        if key.startswith((*others, *entry.ignores)):
-            raise UserError(
-                f"{flag(key)} has no effect with --algo {config.algo}: leave it out, or choose "
-                "another --algo"
-            )
-
-
 def _check_seeds(config: Config) -> None:
     """Raises UserError for what does not go with several seeds."""
     if config.seeds == 1:
@@ -159,8 +145,7 @@ def _check_algorithm(config: Config) -> None:
             f"{motors} motors of robot {config.robot}, at most {MOST_ACTIONS} are allowed: it must "
             f"be {allowed}; --algo sac, ppo and a2c take continuous actions"
         )
-    circumstances = Circumstances(config.net, actions, config.devices != "")
-    entry.check(getattr(config, entry.name), circumstances)
+    entry.check(getattr(config, entry.name), circumstances(config))
 
 
 def _check_task(config: Config) -> None:

@@ -14,6 +14,7 @@ import pytest
 from jaxrl_hw import UserError, export, load_run, make_plan, plan, train
 from jaxrl_hw.checkpointing.leaves import to_arrays
 from jaxrl_hw.cli.flags import parse
+from jaxrl_hw.config.validation import to_dict
 from jaxrl_hw.policies.io import load_policy
 
 TINY = [
@@ -130,7 +131,29 @@ BAD = {
     ],
     "a replay of too few steps": [*SAC, *knobs("sac"), "--num-envs", "256"],
     "a setting of another algorithm": [*SAC, "--ppo.gamma", "0.9"],
-    "a motion prior": [*SAC, "--no-ppo.motion-prior"],
+    "a prior of a task that has no motion": [*SAC, "--sac.prior-coef", "0.1"],
+    "a motion of a task that has none": [*CARTPOLE, "--ppo.motion-prior"],
+    "a prior that is turned off": [
+        *("--robot", "go1", "--algo", "sac", "--sac.no-motion-prior", "--sac.prior-coef", "0.1"),
+    ],
+    "steps of a prior without weight": [
+        *("--robot", "go1", "--algo", "sac", "--sac.prior-coef", "0", "--sac.prior-steps", "9"),
+    ],
+    "symmetry of a robot without a mirror image": [*CARTPOLE, "--ppo.symmetry", "loss"],
+    "a weight of no mirror loss": ["--robot", "go1", "--ppo.symmetry-coef", "2"],
+    "noise at the end of no annealing": [*CARTPOLE, "--ppo.end-std", "0.1"],
+    "an estimate of what the policy sees": [*CARTPOLE, "--ppo.estimation-coef", "0.5"],
+    "a window without a history": [*CARTPOLE, "--net.history", "4"],
+    "a width without a recurrent unit": [*CARTPOLE, "--net.memory", "history", "--net.gru", "9"],
+    "a memory of an algorithm that has none": [
+        *(*CARTPOLE, "--algo", "examples.own_algorithm", "--net.memory", "gru"),
+    ],
+    "a replay of an algorithm that has none": [
+        *(*CARTPOLE, "--algo", "examples.own_algorithm", "--save-replay", "no"),
+    ],
+    "a setting of another task": [*CARTPOLE, "--joystick.foresight"],
+    "another task's setting for a walker": ["--robot", "go1", "--cartpole.episode-s", "3"],
+    "a motion prior": [*SAC, "--ppo.no-motion-prior"],
     "a setting that is not its own": [*SAC, "--sac.symmetry", "loss"],
     "a network that it has not": [*DQN, "--net.value", "32"],
     "no replay to save": [*CARTPOLE, "--save-replay", "yes"],
@@ -151,6 +174,30 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(
     assert train.main([*words, "--run-dir", str(folder)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert not folder.exists()
+
+
+GOOD = {
+    "a prior that is asked for nothing": [*SAC, "--sac.prior-coef", "0", "--sac.no-motion-prior"],
+    "no symmetry": [*CARTPOLE, "--ppo.symmetry", "none"],
+    "a prior": ["--robot", "go1", "--algo", "sac", "--sac.prior-coef", "0.1"],
+    "a mirror loss": ["--robot", "go1", "--ppo.symmetry", "loss", "--ppo.symmetry-coef", "2"],
+    "a window": [*SAC, "--net.memory", "history", "--net.history", "4"],
+    "a recurrent unit": [*CARTPOLE, "--net.memory", "gru", "--net.gru", "9"],
+    "no memory": [*CARTPOLE, "--algo", "examples.own_algorithm", "--net.memory", "none"],
+    "annealing": [*CARTPOLE, "--ppo.anneal-steps", "1M", "--ppo.end-std", "0.1"],
+}
+
+
+@pytest.mark.parametrize("words", GOOD.values(), ids=GOOD)
+def test_what_has_an_effect_is_taken(words: list[str], tmp_path: Path) -> None:
+    config = parse([*words, "--run-dir", str(tmp_path)])
+    assert parse(["--config", _file(config, tmp_path), "--run-dir", str(tmp_path)]) == config
+
+
+def _file(config: Any, folder: Path) -> str:
+    path = folder / "config.json"
+    path.write_text(json.dumps(to_dict(config)))
+    return str(path)
 
 
 def test_a_config_file_is_held_to_the_same(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from typing import Literal, NamedTuple
 
 from jaxrl_hw.types import setting
 
+MemoryKind = Literal["none", "history", "gru"]
+
 
 @dataclass(frozen=True)
 class NetConfig:
@@ -19,7 +21,7 @@ class NetConfig:
     """Widths of the value network's hidden layers."""
     activation: Literal["elu", "relu", "silu", "tanh"] = setting("elu")
     """Activation function of the hidden layers; silu is also called swish."""
-    memory: Literal["none", "history", "gru"] = setting("none")
+    memory: MemoryKind = setting("none")
     """What the policy remembers of an episode: none, history (its last observations) or gru (the
     state of a recurrent unit)."""
     history: int = setting(5, at_least=2)

@@ -14,6 +14,7 @@ from jaxrl_hw.algos.registry import algorithm_entry
 from jaxrl_hw.cli.experiment.numbered_yaml import Numbered, read_numbered
 from jaxrl_hw.config import validation
 from jaxrl_hw.config.fields import flatten, with_values
+from jaxrl_hw.config.idle import refuse_idle
 from jaxrl_hw.config.presets import preset_config
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.robots import get_robot, robot_entry
@@ -106,14 +107,16 @@ class _Manifest:
         names = {key: str(given[key].plain) for key in ("preset", "task") if key in given}
         at = next((given[key] for key in names), robot)
         config = self._at(at, lambda: preset_config(robot.value, algo=algo.value, **names))
-        stages = [(algo, config)]
+        stages, changed = [(algo, config)], dict[str, Numbered]()
         for key, entry in given.items():
             before, source = config, f"{self._path}, line {entry.line}"
             config = validation.from_dict({key: entry.plain}, before, source)
             if config != before:
-                self._at(entry, partial(validation.refuse_idle, config, [key]))
+                changed[key] = entry
             stages.append((entry, config))
         self._check(stages)
+        for key, entry in changed.items():
+            self._at(entry, partial(refuse_idle, config, [key]))
         return config
 
     def _check(self, stages: list[tuple[Numbered, Config]]) -> None:

@@ -53,6 +53,9 @@ class TaskEntry:
     """Raises UserError for settings that cannot be used with a RobotSpec."""
     make: TaskMaker | None = None
     """None: the function `make` of the module `envs.tasks.NAME.task`."""
+    has_motion: bool | None = None
+    """Whether it has an open-loop motion for a policy to start from; None: not known before it is
+    made."""
     facts: Callable[[str, Any], Facts] | None = None
     """(environment, the task's settings or None for the usual ones) -> its sizes, of a task whose
     robots are the environments of another library. They bring their own physics: the task's module

@@ -50,6 +50,7 @@ def entry_of(name: str, settings: type, package: str) -> TaskEntry:
         settings,
         suits=lambda robot: robot.task == name,
         sizes=sizes,
+        has_motion=False,
         facts=facts,
     )
 

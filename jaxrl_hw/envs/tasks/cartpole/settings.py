@@ -27,4 +27,5 @@ ENTRY = TaskEntry(
     CartpoleConfig,
     lambda robot: not robot.feet,
     sizes=lambda robot, settings: (5, 5, 40),
+    has_motion=False,
 )

@@ -255,4 +255,5 @@ ENTRY = TaskEntry(
     sizes,
     more_numbers,
     check_delays,
+    has_motion=True,
 )
