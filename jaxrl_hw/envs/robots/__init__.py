@@ -107,10 +107,11 @@ def environment_entry(name: str) -> RobotEntry:
     """
     library, _, own = name.partition(":")
     libraries = [task for task in task_names() if task_entry(task).facts is not None]
-    if library not in libraries or not own:
+    if library not in libraries:
         allowed = " or ".join(f"{each}:NAME" for each in libraries)
+        near = suggest(name, [f"{each}:{own}" if own else each for each in libraries])
         raise UserError(
-            f'--env must be {allowed}, got "{name}"{suggest(library, libraries)}; '
+            f'--env must be {allowed}, got "{name}"{near}; '
             "the library's own robots are --robot NAME"
         )
     facts = task_entry(library).facts

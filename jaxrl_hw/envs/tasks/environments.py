@@ -63,6 +63,8 @@ def environment_of(robot: str) -> str:
 def unknown_environment(source: str, got: str, known: Iterable[str]) -> UserError:
     """The error for an environment that a library does not have, with the nearest names."""
     names = sorted(known)
+    if not got:
+        return UserError(f"--env {source}:NAME names an environment: one of {', '.join(names)}")
     lower = {name.lower(): name for name in names}
     near = difflib.get_close_matches(got.lower(), list(lower), n=_NEAREST, cutoff=0.4)
     shown = [lower[name] for name in near] or names[:_NEAREST]

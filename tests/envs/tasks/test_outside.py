@@ -145,7 +145,7 @@ def test_the_critic_sees_what_the_policy_sees_and_what_is_privileged():
     ("words", "named"),
     [
         (["--env", "gym:ant"], "brax:NAME"),
-        (["--env", "brax"], "brax:NAME"),
+        (["--env", "brx:fast"], "brax:fast"),
         (["--env", "brax:fast", "--robot", "go1"], "--robot"),
     ],
 )
@@ -214,6 +214,8 @@ def test_a_run_of_brax_is_exported_and_scored_by_its_return(fast, tmp_path, caps
     ("words", "named"),
     [
         (["--env", "brax:hoper"], "hopper"),
+        (["--env", "brax:"], "hopper"),
+        (["--env", "brax"], "hopper"),
         (["--env", "brax:fast", "--physics", "native"], "--physics native"),
         (["--env", "brax:fast", "--task", "cartpole"], "--task brax"),
     ],
