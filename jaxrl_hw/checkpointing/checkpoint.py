@@ -83,10 +83,12 @@ class Checkpoints:
         metrics: Mapping[str, Any],
         *,
         stage: int = 0,
+        is_exact: bool = True,
         force: bool = False,
     ) -> bool:
         """Copy the state to the host, then write it in the background; False if it is on disk.
 
+        is_exact: whether the state is all that a run needs to go on to the last bit.
         Blocks for the copy, and for the save before where that began less than a second ago. The
         state may be donated when this returns. On a slow disk this save replaces one that still
         waits for its turn, with a warning: at most two copies are in memory. An iteration that this
@@ -105,6 +107,7 @@ class Checkpoints:
             "episode_return": description.finite(metrics.get("episode_return")),
             "evaluation": description.evaluation_of(metrics),
             "stage": stage,
+            "exact_resume": is_exact,
             "config": self.config,
             "leaves": described,
         }

@@ -1,8 +1,8 @@
 """A checkpoint's description: format number, checksums, migrations and score. Needs no JAX.
 
-Format 2 (this version): format, iteration, episode_return, stage, evaluation (its figures or null;
-older files lack it), config (the run's settings), leaves (a `Description`) and crc. Format 1 had
-iteration, episode_return and leaves only.
+Format 2 (this version): format, iteration, episode_return, stage, evaluation (its figures or null),
+exact_resume (false where a replay is left out; older files lack these two), config (the run's
+settings), leaves (a `Description`) and crc. Format 1 had iteration, episode_return and leaves only.
 
 Every format from 2 on computes `crc` in the same way. This tells a damaged description from one
 that a newer version wrote.
@@ -117,6 +117,13 @@ def evaluation_of(row: Mapping[str, Any]) -> dict[str, float | None] | None:
     """The figures of the evaluation in a row of metrics.jsonl; None where it has none."""
     found = {name: row[name] for name in row if name.startswith(EVALUATION)}
     return {name.removeprefix(EVALUATION): finite(value) for name, value in found.items()} or None
+
+
+def is_exact(meta: Mapping[str, Any]) -> bool:
+    """Whether a run continues from a checkpoint to the last bit: it holds the replay, if any."""
+    config = meta.get("config")
+    left_out = isinstance(config, Mapping) and config.get("save_replay") == "no"
+    return bool(meta.get("exact_resume", not left_out))
 
 
 def score(meta: Mapping[str, Any]) -> Score | None:

@@ -23,7 +23,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from jaxrl_hw.checkpointing.description import DamagedError, Score, finite, read_meta, score
+from jaxrl_hw.checkpointing.description import (
+    DamagedError,
+    Score,
+    finite,
+    is_exact,
+    read_meta,
+    score,
+)
 from jaxrl_hw.errors import UserError
 
 _LEFTOVER = re.compile(r"\d+\.(part|new|old|.*copy|(.*\.)?orbax-checkpoint-tmp.*)")
@@ -40,6 +47,8 @@ class SavedCheckpoint(NamedTuple):
     """Mean of the episodes that ended; None where none had."""
     evaluation: dict[str, float | None] | None = None
     """Figures of its evaluation; None where it has none."""
+    is_exact: bool = True
+    """Whether a run continues from it to the last bit."""
     problem: str = ""
     """Why it cannot be restored, "" where no reason is known."""
 
@@ -72,6 +81,7 @@ def inspect_checkpoint(folder: Path) -> SavedCheckpoint:
             score=score(meta),
             episode_return=finite(meta.get("episode_return")),
             evaluation=figures if isinstance(figures, dict) else None,
+            is_exact=is_exact(meta),
         )
     except OSError as error:
         return found._replace(problem=f"no description ({error.strerror or error})")

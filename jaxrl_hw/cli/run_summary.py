@@ -60,6 +60,12 @@ class Summary:
         return store.best_checkpoint(self.checkpoints)
 
     @property
+    def is_exact(self) -> bool:
+        """Whether the run continues to the last bit."""
+        newest = store.newest_checkpoint(self.checkpoints)
+        return newest is None or newest.is_exact
+
+    @property
     def command(self) -> str:
         """The command that continues the run, "" where none does."""
         if not self.saved or self.status not in (READY, DONE, TRAINING):
@@ -79,6 +85,7 @@ class Summary:
             **{name: getattr(self, name) for name in names.split()},
             "folder": str(self.folder),
             "resumable": self.status == READY,
+            "exact_resume": self.is_exact,
             "best_return": best.episode_return if best else None,
             "last_session": asdict(self.sessions[-1]) if self.sessions else None,
         }
@@ -87,6 +94,7 @@ class Summary:
             found["checkpoints"] = [
                 {name: getattr(save, name) for name in _SAVED}
                 | {"bytes": disk_size(save.folder), "best": save is best}
+                | {"exact_resume": save.is_exact}
                 for save in self.checkpoints
             ]
             found["command"] = self.command
@@ -186,9 +194,12 @@ def _status(
         return REFUSED, one_line(error)
     if found.goal is not None and found.saved >= found.goal:
         return DONE, "goal reached; a higher --timesteps or --iterations continues it"
+    remarks = []
     if last.problem:
-        return READY, f"checkpoint {last.iteration} is damaged: continues after {found.saved}"
-    return READY, ""
+        remarks.append(f"checkpoint {last.iteration} is damaged: continues after {found.saved}")
+    if not found.is_exact:
+        remarks.append("not to the bit: its checkpoint is without the replay, which fills anew")
+    return READY, "; ".join(remarks)
 
 
 def _goal(run: RunDir, settings: dict[str, Any], saved: int) -> int | None:

@@ -102,6 +102,7 @@ def _checkpoints_table(run: Summary) -> Table:
     newest, best = newest_checkpoint(run.checkpoints), run.best
     for save in run.checkpoints:
         marks = [word for word, it in (("newest", newest), ("best", best)) if it is save]
+        marks += [] if save.is_exact else ["without the replay"]
         remark = f"damaged: {save.problem}" if save.problem else ", ".join(marks)
         table.add_row(
             formats.count(save.iteration),

@@ -38,7 +38,7 @@ from jaxrl_hw.planning.memory_model import (
     Footprint,
     evaluates,
 )
-from jaxrl_hw.planning.replay import learner_text, replay_of, replay_text
+from jaxrl_hw.planning.replay import learner_text, replay_of, replay_text, resumes_exactly
 from jaxrl_hw.types import Needs
 
 
@@ -244,6 +244,7 @@ class Plan:
         return (
             f"{formats.size(s.checkpoint_bytes)} each, up to {s.kept:,} kept (the last {c.keep}, "
             f"the best{every}): {formats.size(s.total_bytes)}{free}"
+            f"{'' if resumes_exactly(c) else '; without the replay: a resume is not exact'}"
         )
 
     def _start(self) -> str:
@@ -268,6 +269,7 @@ class Plan:
             "reasons": list(self.sizing.reasons),
             "budget_bytes": self.sizing.budget_bytes,
             "disk": self.storage.to_dict(),
+            "exact_resume": resumes_exactly(self.config),
             "predicted_bytes": {**self.memory, "total": self.sizing.expected_bytes},
             "predicted_from": self.footprint.source,
             "predicted_compile_bytes": self.compiling_bytes or None,

@@ -131,10 +131,15 @@ def refuse_large(config: Config, expected: int, budget: int | None) -> None:
         )
 
 
+def resumes_exactly(config: Config) -> bool:
+    """Whether a settled config's checkpoints hold all that a run needs to go on to the bit."""
+    return replay_of(config) is None or config.save_replay != "no"
+
+
 def replay_notes(config: Config) -> list[str]:
     """What the user should know of a settled config's replay."""
     needs = replay_of(config)
-    if needs is None or config.save_replay != "no":
+    if needs is None or resumes_exactly(config):
         return []
     return [
         f"checkpoints leave out the replay ({formats.size(needs.bytes)}): a continued run starts "

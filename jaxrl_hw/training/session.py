@@ -221,9 +221,12 @@ class Session:
 
     def _save(self, iteration: int, state: TrainState, row: Row) -> None:
         """Save a whole state, without its replay where that is left out."""
+        saved = state
         if self._plan.config.save_replay == "no":
-            state = state._replace(replay=())
-        self._context.checkpoints.save(iteration, state, row, stage=self.stage)
+            saved = state._replace(replay=())
+        is_exact = saved is state or not state.replay
+        save = self._context.checkpoints.save
+        save(iteration, saved, row, stage=self.stage, is_exact=is_exact)
 
     def _save_last(self, row: Row) -> None:
         """Save the last state unless that is done, and make sure that it is on disk."""

@@ -11,9 +11,10 @@ import jax
 import numpy as np
 import pytest
 
-from jaxrl_hw import UserError, export, load_run, make_plan, plan, train
+from jaxrl_hw import UserError, export, load_run, make_plan, plan, runs, train
 from jaxrl_hw.checkpointing.leaves import to_arrays
 from jaxrl_hw.cli.flags import parse
+from jaxrl_hw.cli.run_summary import summarize
 from jaxrl_hw.config.validation import to_dict
 from jaxrl_hw.policies.io import load_policy
 
@@ -69,6 +70,9 @@ def test_a_run_continues_to_the_bit(run: Any, tmp_path: Path) -> None:
     assert set(ended) == set(continued)
     for name, array in ended.items():
         np.testing.assert_array_equal(array, continued[name], err_msg=name)
+    (saved,) = summarize(whole).checkpoints[-1:]
+    assert saved.is_exact
+    assert json.loads((whole / "plan.json").read_text())["exact_resume"]
     if algo != "a2c":
         assert rows(whole)[-1]["gradient_steps"] == 2
         assert rows(whole)[-1]["replay_filled"] == 4 * 8 * 8 > 64
@@ -104,6 +108,12 @@ def test_a_run_without_its_replay_in_the_checkpoint_starts_with_an_empty_one(
 ) -> None:
     words = [*ALGORITHMS["dqn"], *TINY, "--save-replay", "no", "--run-dir", str(tmp_path / "run")]
     assert train.main([*words, "--iterations", "2"]) == 0
+    capsys.readouterr()
+    assert runs.main(["show", str(tmp_path / "run"), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert not shown["exact_resume"]
+    assert [save["exact_resume"] for save in shown["checkpoints"]] == [False]
+    assert not json.loads((tmp_path / "run" / "plan.json").read_text())["exact_resume"]
     state = load_run(tmp_path / "run").state
     assert not jax.tree.leaves(state.replay)
     assert json.loads((tmp_path / "run/config.json").read_text())["config"]["save_replay"] == "no"
