@@ -64,7 +64,10 @@ def print_plan(argv: Sequence[str]) -> int:
         return DONE
     with Console() as console:
         console.plan(plan.rows(), plan.warnings)
-        console.show(breakdown(plan.memory))
+        device = plan.hardware.memory_total
+        console.show(breakdown(plan.memory, device))
+        if plan.by_part:
+            console.show(breakdown(plan.by_part, device, "by part"))
         console.show(sizes(plan.sizing.candidates, plan.sizing.num_envs))
     return DONE
 

@@ -16,16 +16,21 @@ _LOOK: dict[str, Any] = {"box": box.SIMPLE_HEAD, "pad_edge": False, "no_wrap": r
 _STYLES = {"fits": "green", "tight": "yellow", "fails": "red"}
 
 
-def breakdown(items: Mapping[str, int]) -> Table:
-    """Bytes by item, each with its share of the whole as a bar; empty items are left out."""
+def breakdown(items: Mapping[str, int], device: int | None, title: str = "memory") -> Table:
+    """Bytes by item, each with its share of the whole as a bar; empty items are left out.
+
+    device: bytes of the device that holds them; None where unknown.
+    """
     whole = max(1, sum(items.values()))
-    table = make_table("memory", ">", ">share", "", **_LOOK)
+    table = make_table(title, ">", ">share", "", **_LOOK)
     for name, value in items.items():
         if value:
             bar = "█" * round(_BAR * value / whole) or "▏"
             table.add_row(name, formats.size(value), f"{value / whole:.1%}", bar)
     table.add_section()
     table.add_row("total", formats.size(whole), "100%", "")
+    if device:
+        table.add_row("of the device", formats.size(device), f"{whole / device:.1%}", "")
     return table
 
 

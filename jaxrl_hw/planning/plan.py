@@ -25,6 +25,7 @@ from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.hardware.sizing import UNDER_LIMIT, Sizing
 from jaxrl_hw.hardware.xla import Setting
 from jaxrl_hw.loggers import formats
+from jaxrl_hw.planning.by_part import by_part
 from jaxrl_hw.planning.compiling import at_once
 from jaxrl_hw.planning.continuation import RESUME_WORDS
 from jaxrl_hw.planning.devices import device_count, is_sharded, shards_of
@@ -120,6 +121,11 @@ class Plan:
         memory = {**self.memory, "libraries": max(0, held - arrays) + later}
         size = self.sizing._replace(expected_bytes=sum(memory.values()))
         return replace(self, memory=memory, sizing=size)
+
+    @property
+    def by_part(self) -> dict[str, int]:
+        """The memory by the learner's parts; empty for an algorithm that names none."""
+        return by_part(self.memory, algorithm_needs(self.config))
 
     @property
     def most_bytes(self) -> int | None:
@@ -271,6 +277,7 @@ class Plan:
             "disk": self.storage.to_dict(),
             "exact_resume": resumes_exactly(self.config),
             "predicted_bytes": {**self.memory, "total": self.sizing.expected_bytes},
+            "predicted_by_part": self.by_part or None,
             "predicted_from": self.footprint.source,
             "predicted_compile_bytes": self.compiling_bytes or None,
             "expected_env_steps_per_s": self.footprint.rates.get(int(self.config.num_envs)),

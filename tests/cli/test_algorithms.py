@@ -273,6 +273,15 @@ def test_a_plan_shows_the_replay_and_each_part_of_the_learner(capsys: Any) -> No
     assert plan.main([*SAC, "--num-envs", "32", "--gpu", "t4", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["predicted_bytes"]["replay"] > 1_000_000
+    parts, items = found["predicted_by_part"], found["predicted_bytes"]
+    names = ["replay", "actor", "critics", "targets", "optimizer", "batch and gradients"]
+    assert list(parts) == [*names, "environments", "overhead"]
+    assert sum(parts.values()) == items["total"]
+    assert parts["replay"] == items["replay"]
+    assert parts["actor"] + parts["critics"] + parts["targets"] <= items["networks"]
+    assert min(parts.values()) > 0
+    assert plan.main([*CARTPOLE, "--gpu", "t4", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["predicted_by_part"] is None
     shown = dict(make_plan(parse([*SAC, "--num-envs", "32"])).rows())
     for part in ("actor", "critics", "targets", "optimizer", "batch"):
         assert part in shown["learner"]
