@@ -26,6 +26,7 @@ from jaxrl_hw.config.fields import (
     with_values,
 )
 from jaxrl_hw.config.idle import refuse_idle
+from jaxrl_hw.config.origins import COMMAND_LINE, DEFAULT, Layer
 from jaxrl_hw.config.presets import AUTO, preset_config, suiting
 from jaxrl_hw.config.resolve import run_folder, seed_folders
 from jaxrl_hw.config.saved import config_from, read_settings
@@ -54,7 +55,14 @@ TRAINING = Command(
 def parse(
     argv: Sequence[str], command: Command = TRAINING, hardware: Hardware | None = None
 ) -> Config:
-    """The config that a command line asks for.
+    """The config that a command line asks for; see `parse_layers`."""
+    return parse_layers(argv, command, hardware)[-1].config
+
+
+def parse_layers(
+    argv: Sequence[str], command: Command = TRAINING, hardware: Hardware | None = None
+) -> list[Layer]:
+    """The config that a command line asks for, as the last of the layers that it is made of.
 
     Defaults come from the run that is already in the run folder, else from the preset; a
     `--config` file overlays them, and flags overlay the file. `command` heads the help;
@@ -77,7 +85,8 @@ def parse(
     algo = taken(rest, "algo")[0]
     if algo is not None:
         load_algorithm(algo)
-    base = _base(rest, from_file, hardware)
+    layers = _base(rest, from_file, hardware)
+    base = layers[-1].config
     if taken(rest, "preset")[0] == AUTO:  # the base has it
         rest = taken(rest, "preset")[1]
     from_file = {k: v for k, v in from_file.items() if (k, v) != ("preset", AUTO)}
@@ -85,13 +94,15 @@ def parse(
     given = [key for key, _, value in changes if value != MISSING]
     if from_file:
         base = _with_one_goal(validation.from_dict(from_file, base, f"--config {path}"), from_file)
+        layers.append(Layer(f"file {path}", base, given))
     base = _with_one_goal(base, {name: True for name in _GOALS if taken(rest, name)[0] is not None})
     if {"-h", "--help"} & set(rest):
         print(settings_help(command, base))
         raise SystemExit(0)
     config = validation.check(_overlaid(base, rest))
-    refuse_idle(config, [*given, *_given(rest, config)])
-    return config
+    flags = _given(rest, config)
+    refuse_idle(config, [*given, *flags])
+    return [*layers, Layer(COMMAND_LINE, config, flags)]
 
 
 def _given(argv: Sequence[str], config: Config) -> list[str]:
@@ -112,8 +123,8 @@ def _with_one_goal(config: Config, given: Mapping[str, Any]) -> Config:
     return with_values(config, dict.fromkeys(left_out, 0)) if len(left_out) == 1 else config
 
 
-def _base(argv: list[str], from_file: dict[str, Any], hardware: Hardware | None) -> Config:
-    """The config that flags overlay: that of the run to continue, or a preset."""
+def _base(argv: list[str], from_file: dict[str, Any], hardware: Hardware | None) -> list[Layer]:
+    """The layers that flags overlay: the run to continue, or a preset, above the defaults."""
 
     def named(name: str, default: str) -> str:
         value = taken(argv, name)[0]
@@ -135,6 +146,7 @@ def _base(argv: list[str], from_file: dict[str, Any], hardware: Hardware | None)
     if preset == AUTO and hardware is not None:
         preset = suiting(hardware)
     fresh = preset_config(start.robot, preset, start.task, start.algo, start.env)
+    defaults = Layer(DEFAULT, type(fresh)())
     path, mirror = run_folder(start), named("mirror", "")
     seeds = named("seeds", "1")
     if seeds.isdecimal() and int(seeds) > 1:  # the first one's run stands for all
@@ -144,7 +156,12 @@ def _base(argv: list[str], from_file: dict[str, Any], hardware: Hardware | None)
     new = named("resume", "auto") == "never" or not folder.newest_checkpoint()
     saved = None if new else read_settings(folder)
     if saved is None:
-        return like_origin(fresh, named("init-from", ""))
+        source, layers = named("init-from", ""), [defaults]
+        if named("preset", "") == AUTO:
+            suits = replace(defaults.config, preset=fresh.preset)
+            layers.append(Layer("the card's profile", suits, ("preset",)))
+        layers.append(Layer(f"preset {fresh.preset}", fresh))
+        return [*layers, Layer(f"policy {source}", like_origin(fresh, source))]
     ran = algorithm_entry(str(saved.get("algo", Config.algo))).name
     asked = algorithm_entry(named("algo", ran)).name
     if asked != ran:
@@ -158,7 +175,8 @@ def _base(argv: list[str], from_file: dict[str, Any], hardware: Hardware | None)
     # long as it fits
     again = replace(config, time_limit="", resume="auto", override_config=False)
     again = replace(again, quiet=False, log_format="rich", seeds=1)  # of a session, not of the run
-    return replace(again, physics="auto", num_envs="auto", run_dir=start.run_dir)
+    again = replace(again, physics="auto", num_envs="auto", run_dir=start.run_dir)
+    return [Layer(DEFAULT, type(again)()), Layer(f"run {folder.path}", again)]
 
 
 def taken(argv: Sequence[str], name: str) -> tuple[str | None, list[str]]:

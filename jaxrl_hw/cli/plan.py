@@ -8,15 +8,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jaxrl_hw.cli.command import DONE
-from jaxrl_hw.cli.flags import parse, taken
+from jaxrl_hw.cli.flags import parse_layers, taken
 from jaxrl_hw.cli.plan_cards import cards_notes, cards_table, plan_cards
 from jaxrl_hw.cli.settings_help import Command
+from jaxrl_hw.config.origins import DEFAULT, Layer, Origin, origins
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware import gpu_compiler, profiles
 from jaxrl_hw.hardware.detect import Hardware, usable_cores
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.loggers.memory_table import breakdown, sizes
+from jaxrl_hw.loggers.origins_table import origins_table
 from jaxrl_hw.planning.benchmark import probe
 from jaxrl_hw.planning.memory_model import ESTIMATED
 from jaxrl_hw.planning.plan import Plan
@@ -52,7 +54,9 @@ def print_plan(argv: Sequence[str]) -> int:
         if gpu is None and compiling:
             raise UserError("--compile is for a card that is not here: add --gpu NAME")
         if gpu is None:
-            plan = _plan_here(_parse(words), console, probing)
+            layers = _layers(words)
+            plan = _plan_here(layers[-1].config, console, probing)
+            plan = replace(plan, origins=_origins(layers, plan))
         elif "," in gpu and not probing:
             return _compare(gpu.split(","), words, console, compiling, as_data)
         elif probing:
@@ -69,6 +73,7 @@ def print_plan(argv: Sequence[str]) -> int:
         if plan.by_part:
             console.show(breakdown(plan.by_part, device, "by part"))
         console.show(sizes(plan.sizing.candidates, plan.sizing.num_envs))
+        console.show(origins_table(plan.origins))
     return DONE
 
 
@@ -92,8 +97,18 @@ def _compare(
     return DONE
 
 
-def _parse(words: list[str], hardware: Hardware | None = None) -> Config:
-    return parse(words, _COMMAND, hardware)
+def _layers(words: list[str], hardware: Hardware | None = None) -> list[Layer]:
+    return parse_layers(words, _COMMAND, hardware)
+
+
+def _origins(layers: list[Layer], plan: Plan) -> dict[str, Origin]:
+    """What the settings of a plan are, and where from, but for those at their defaults.
+
+    layers: of the command line; the plan is one more.
+    """
+    settled = "the run so far" if plan.iterations_done else f"for the {plan.hardware.name}"
+    found = origins([*layers, Layer(settled, plan.config)])
+    return {key: one for key, one in found.items() if one.origin != DEFAULT}
 
 
 def _plan_here(config: Config, console: Console, probing: bool) -> Plan:
@@ -125,9 +140,11 @@ def _plan_elsewhere(name: str, words: list[str], console: Console, compiling: bo
     profile = profiles.named(name)
     anew = taken(words, "run-dir")[0] is None and taken(words, "resume")[0] is None
     card = _all_free(profile, 1)
-    config = _parse([*words, "--resume", "never"] if anew else words, card)
+    layers = _layers([*words, "--resume", "never"] if anew else words, card)
+    config = layers[-1].config
     if anew and config.run_dir:  # of --config FILE
-        anew, config = False, _parse(words, card)
+        anew, layers = False, _layers(words, card)
+        config = layers[-1].config
     if config.physics == "native":
         raise UserError(f"--gpu {name} runs on the card: leave --physics native out")
     if config.physics == "warp" and compiling:
@@ -144,7 +161,12 @@ def _plan_elsewhere(name: str, words: list[str], console: Console, compiling: bo
             _compile(plan, profile, console)
             plan = make_plan(config, hardware)
     plan = replace(plan, warnings=(*plan.warnings, *_notes(profile, plan)))
-    return replace(plan, config=replace(plan.config, resume="auto")) if anew else plan
+    if anew:
+        plan = replace(plan, config=replace(plan.config, resume="auto"))
+        given = set(layers[-1].given) - {"resume"}  # said by this function, not by the user
+        asked = replace(layers[-1].config, resume="auto")
+        layers[-1] = layers[-1]._replace(config=asked, given=given)
+    return replace(plan, origins=_origins(layers, plan))
 
 
 def _compile(plan: Plan, profile: profiles.Profile, console: Console) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.config import validation
 from jaxrl_hw.config.goal import goal_text
+from jaxrl_hw.config.origins import Origin
 from jaxrl_hw.config.presets import suiting
 from jaxrl_hw.config.resolve import (
     algorithm_needs,
@@ -65,6 +67,8 @@ class Plan:
     """Where the run that is continued is: its folder, or the mirror that it is copied back from."""
     halvings: tuple[Halving, ...] = ()
     """Of the learning rate, in the run so far."""
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+    """Of the settings that are not at their defaults, where the command knows them."""
 
     def rows(self) -> list[tuple[str, str]]:
         """The plan as names and values, for people."""
@@ -270,6 +274,7 @@ class Plan:
         return {
             "hardware": asdict(self.hardware),
             "config": validation.to_dict(self.config),
+            "origins": {key: one._asdict() for key, one in self.origins.items()} or None,
             "num_envs": self.config.num_envs,
             "envs_per_device": int(self.config.num_envs) // device_count(self.config),
             "reasons": list(self.sizing.reasons),
