@@ -101,6 +101,19 @@ def blend(target: Any, params: Any, tau: float) -> Any:
     return jax.tree.map(lambda t, p: t + tau * (p - t), target, params)
 
 
+def within(params: Any, most: float) -> Any:
+    """Parameters of which the weights into one unit, a kernel's [..., inputs, units], have a norm
+    of at most `most` (Srivastava et al. 2014, section 5.1); 0: as they are."""
+
+    def bounded(path: Any, x: Array) -> Array:
+        if getattr(path[-1], "key", None) != "kernel":
+            return x
+        norm = jnp.linalg.norm(x, axis=-2, keepdims=True)
+        return x * (most / jnp.maximum(norm, most))
+
+    return jax.tree_util.tree_map_with_path(bounded, params) if most else params
+
+
 def weighted_mean(x: Array, weight: Array) -> Array:
     """Mean [] of x [B] over the samples that count, weight [B]."""
     return (x * weight).sum() / jnp.maximum(weight.sum(), 1.0)

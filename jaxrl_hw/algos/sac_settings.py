@@ -45,7 +45,12 @@ class SACConfig(ReplayConfig):
     alpha_learning_rate: float = setting(3e-4, at_least=0.0)
     """Adam's step size for the temperature; 0 keeps it as it is."""
     layer_norm: bool = setting(True)
-    """Layer normalization in the critics."""
+    """Layer normalization in the critics: it bounds their features."""
+    max_grad_norm: float = setting(0.0, at_least=0.0)
+    """Global norm above which the critics' gradient, and the policy's, is scaled down; 0: none."""
+    max_weight_norm: float = setting(0.0, at_least=0.0)
+    """Largest norm of the weights into one unit, in critics and policy; longer ones are scaled back
+    to it after every gradient step. 0: none."""
     atoms: int = setting(0, at_least=0)
     """Returns over which each critic gives a distribution (Bellemare et al. 2017); 0: it gives a
     value. 101 are usual."""

@@ -114,6 +114,46 @@ def test_a_gradient_that_is_not_finite_is_told_whatever_the_loss_is(critics: typ
     assert np.isfinite(metrics["grad_norm"]) == (critics is Critics)
 
 
+def _longest(params: Params, name: str) -> float:
+    """Of the weights into one unit."""
+    leaves = jax.tree_util.tree_leaves_with_path(getattr(params, name))
+    kernels = [x for path, x in leaves if path[-1].key == "kernel"]
+    return max(float(jnp.linalg.norm(x, axis=-2).max()) for x in kernels)
+
+
+def test_weights_into_a_unit_keep_to_their_bound() -> None:
+    free, bounded = (SACConfig(**REPLAY, policy_delay=1, max_weight_norm=w) for w in (0.0, 0.5))
+    for name in ("policy", "critics"):
+        assert _longest(run(free, begun(free), 5)[0][-1], name) > 0.6
+        assert _longest(run(bounded, begun(bounded), 5)[0][-1], name) < 0.5001
+    end = run(bounded, begun(bounded), 400)[0][-1]
+    mean = NETS.mean(NETS.policy.forward(end.policy, jnp.zeros((1, OBS)))[0]).mean()
+    assert float(mean) < -0.2, "it still goes where the reward is"
+
+
+def test_critics_of_bounded_gradients_go_on_learning_after_a_reward_beyond_all() -> None:
+    """Adam divides by how long gradients were: one that is too long keeps the next ones short."""
+    obs, nothing = jax.random.normal(jax.random.key(2), (BATCH, OBS)), jnp.zeros(BATCH)
+    action = jnp.zeros((BATCH, ACTIONS))
+    moves = []
+    for most in (0.0, 0.5):
+        config = SACConfig(**REPLAY, policy_delay=100, max_grad_norm=most, learning_rate=1e-3)
+        rates = sac.optimizers(config)
+        learner = sac.make(config, NET, SPEC).init(jax.random.key(0))
+        params, opt_state = learner.params, learner.opt_state
+        step = jax.jit(partial(gradient_step, config, NETS, rates, STATS, jnp.zeros(())))
+        for i in range(20):
+            if i == 10:
+                before = params.critics
+            reward = nothing + obs[:, 0] * (1e6 if i == 10 else 1.0)
+            t = Transitions(obs, obs, action, reward, nothing, obs, obs, jnp.ones(BATCH))
+            params, opt_state, _ = step(params, opt_state, t, jax.random.key(i))
+        far = optax.global_norm(jax.tree.map(jnp.subtract, params.critics, before))
+        moves.append(float(far))
+    free, bounded = moves
+    assert bounded > 2 * free > 0
+
+
 def test_a_motion_holds_the_policy_while_it_counts() -> None:
     seen, mean = jnp.zeros((1, OBS)), {}
     for coef, millions in ((0.0, 0.0), (1.0, 0.0), (1.0, 2.0)):
