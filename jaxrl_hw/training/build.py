@@ -19,7 +19,7 @@ from jaxrl_hw.training import measure
 from jaxrl_hw.training.run import environments
 from jaxrl_hw.training.stacked import arrangement_of
 from jaxrl_hw.training.train_step import TrainStep, compile_train_step, state_form
-from jaxrl_hw.types import Algorithm
+from jaxrl_hw.types import Algorithm, TrainState
 
 if TYPE_CHECKING:  # evaluation is no part of the program that a plan measures
     from jaxrl_hw.training.evaluations import Evaluations
@@ -30,6 +30,10 @@ _ATTEMPTS = 4
 """Each halves what is left to gain; usually the first is the last."""
 _ENOUGH_ITERATIONS = 4
 """Sessions with fewer are not remembered: the first iterations still warm up."""
+
+
+def _as_it_is(state: TrainState) -> TrainState:
+    return state
 
 
 class Built(NamedTuple):
@@ -44,6 +48,10 @@ class Built(NamedTuple):
     programs: tuple[Any, ...] = ()
     """The step's halves as `jax.stages.Compiled`."""
     evaluations: Evaluations | None = None
+    place: Callable[[TrainState], TrainState] = _as_it_is
+    """Takes the first state over, and gives what the step takes: here the state itself."""
+    whole: Callable[[TrainState], TrainState] = _as_it_is
+    """The state behind what the step gives."""
 
 
 Build = Callable[..., Built]

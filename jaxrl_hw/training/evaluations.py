@@ -48,10 +48,19 @@ class Evaluations:
     They run on the CPU whatever the training's device, with random numbers of their own: training
     goes on as if there were none. Where the policy cannot be driven, a warning says so and there
     are none.
+
+    whole: gives the state behind what the train step gives.
     """
 
-    def __init__(self, config: Config, env: Env, algorithm: Algorithm, console: Console) -> None:
-        self._config, self._console = config, console
+    def __init__(
+        self,
+        config: Config,
+        env: Env,
+        algorithm: Algorithm,
+        console: Console,
+        whole: Callable[[TrainState], TrainState],
+    ) -> None:
+        self._config, self._console, self._whole = config, console, whole
         self._samples = env.num_envs * algorithm.unroll
 
         def act(learner: Learner, env_steps: Array, obs: Array, memory: Any) -> tuple[Array, Any]:
@@ -87,10 +96,13 @@ class Evaluations:
         return is_due(self._config, iteration, env_steps, self._samples)
 
     def row(self, state: TrainState, iteration: int, env_steps: int) -> dict[str, Any]:
-        """What the evaluation of an iteration adds to its row of metrics.jsonl; mostly nothing."""
+        """What the evaluation of an iteration adds to its row of metrics.jsonl; mostly nothing.
+
+        state: as the step gives it.
+        """
         if not self._enabled or not self._is_due(iteration, env_steps):
             return {}
-        seed = _seed_of(self._config.seed, iteration)
+        seed, state = _seed_of(self._config.seed, iteration), self._whole(state)
         figures = self._guarded(lambda: short_test(self._config, self._policy_of(state), seed))
         if figures is None:
             return {}

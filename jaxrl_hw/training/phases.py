@@ -125,6 +125,7 @@ class Phases:
                 too_large=self._too_large,
                 rescued_stage=stage,
             )
+            state = None  # the session goes on from it, and its first learner is let go
             is_unstable = False
             try:
                 ended = session.run()
@@ -161,8 +162,12 @@ class Phases:
             state = state_of_first(context.group, state, *made)
             if layout := layout_of(built.plan.config):
                 state = layout.place(state)
-        evaluations = Evaluations(built.plan.config, built.env, built.algorithm, context.console)
+        settled = built.plan.config
+        evaluations = Evaluations(
+            settled, built.env, built.algorithm, context.console, whole=built.whole
+        )
         evaluations.compile(state)
+        state = built.place(state)
         context.memory.begin()
         held = context.memory.held
         self._plan = built.plan if held is None else built.plan.with_resident(held)

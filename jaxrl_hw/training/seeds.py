@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from jaxrl_hw.planning.plan import Plan
     from jaxrl_hw.training.build import Built
     from jaxrl_hw.training.run import Run
+    from jaxrl_hw.training.side_by_side import SideBySide
     from jaxrl_hw.training.train_step import TrainStep
     from jaxrl_hw.types import Algorithm, Metrics, TrainState
 
@@ -139,10 +140,9 @@ class _Together:
         self._ready: set[int] = set()  # those that have planned and restored
         self._built: Built | None = None
         self._broken = False  # the step itself has failed
-        self._came: dict[int, TrainState] = {}
+        self._came: set[int] = set()
         self._gone: dict[int, tuple[TrainState, Metrics]] = {}
-        self._stacked: Any = None  # the last state of all
-        self._slices: list[TrainState] = []  # the same, seed by seed
+        self._states: SideBySide | None = None  # from the step's compilation on
 
     @contextlib.contextmanager
     def turn(self, index: int) -> Iterator[None]:
@@ -164,6 +164,7 @@ class _Together:
     def build(self, index: int, plan: Plan, env: Env, algorithm: Algorithm, **rest: Any) -> Built:
         """The step of all seeds, compiled once; has the signature of `build_step`."""
         from jaxrl_hw.training.build import build_step
+        from jaxrl_hw.training.side_by_side import SideBySide
 
         self._ready.add(index)
         self._condition.notify_all()
@@ -179,6 +180,7 @@ class _Together:
             raise RunError(_FAILED)
         if self._built is None:
             self._built = build_step(plan, env, algorithm, **rest)
+            self._states = SideBySide(self._number)
             self._condition.notify_all()
         built, config = self._built, plan.config
         if _program(config) != _program(built.plan.config):
@@ -189,7 +191,15 @@ class _Together:
         plan = plan.resized(replace(config, num_envs=built.env.num_envs))
         if env.num_envs == built.env.num_envs:
             built = built._replace(env=env, algorithm=algorithm)
-        return built._replace(plan=plan, step=partial(self._step, index))
+        states, saved = self._states, config.save_replay != "no"
+        assert states is not None
+        return built._replace(
+            plan=plan,
+            step=partial(self._step, index),
+            place=partial(states.put, index),
+            # a replay that checkpoints leave out may be too large for a copy
+            whole=lambda _: states.copy(index, with_replay=saved),
+        )
 
     def _step_alone(self, step: TrainStep, state: TrainState) -> tuple[TrainState, Metrics]:
         """The step of a seed that has other settings than the rest: its learning rate was
@@ -197,9 +207,9 @@ class _Together:
         self._condition.wait(_GIVE_WAY_S)
         return step(state)
 
-    def _step(self, index: int, state: TrainState) -> tuple[TrainState, Metrics]:
+    def _step(self, index: int, _: TrainState) -> tuple[TrainState, Metrics]:
         """One seed's part in the step of all."""
-        self._came[index] = state
+        self._came.add(index)
         self._step_if_all_came()
         self._condition.wait_for(lambda: index in self._gone or self._broken)
         if index not in self._gone:
@@ -209,30 +219,22 @@ class _Together:
     def _leave(self, index: int) -> None:
         """A seed takes part no more."""
         self._active.discard(index)
-        self._came.pop(index, None)
+        self._came.discard(index)
         self._condition.notify_all()
         self._step_if_all_came()
 
     def _step_if_all_came(self) -> None:
         """Take the step once every seed that takes part is there."""
-        if not self._came or not self._came.keys() >= self._active or self._broken:
+        if not self._came or not self._came >= self._active or self._broken:
             return
         assert self._built is not None
-        from jaxrl_hw.training.stacked import stack, unstack
-
+        assert self._states is not None
         self.parts.all_started()
-        came, self._came = self._came, {}
+        came, self._came, self._broken = self._came, set(), True
         self._condition.notify_all()
-        is_last = self._slices and all(state is self._slices[i] for i, state in came.items())
-        if not is_last:
-            filler = next(iter(came.values()))  # for the seeds that have ended
-            self._stacked = stack([came.get(i, filler) for i in range(self._number)])
-        stacked, self._stacked, self._broken = self._stacked, None, True
-        self._stacked, metrics = self._built.step(stacked)
+        each = self._states.step(self._built.step)
         self._broken = False
-        self._slices = unstack(self._stacked, self._number)
-        each = unstack(metrics, self._number)
-        self._gone = {i: (self._slices[i], each[i]) for i in came}
+        self._gone = {index: each[index] for index in came}
 
 
 class _Stop(StopRequest):

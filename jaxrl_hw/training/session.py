@@ -89,7 +89,7 @@ class Session:
         rescued_stage: int | None = None,
     ) -> None:
         self.state = state
-        """The last whole one: before the step that is under way."""
+        """The last one, before the step that is under way, as the step takes it."""
         self.stage = rescued_stage or 0
         """Curriculum stage in which the last iteration was collected."""
         self._context, self._built, self._plan = context, built, built.plan
@@ -217,7 +217,7 @@ class Session:
 
     def whole(self) -> TrainState:
         """The state with all environments. All processes call this together."""
-        return whole_state(self._context.group, self.state)
+        return whole_state(self._context.group, self._built.whole(self.state))
 
     def _save(self, iteration: int, state: TrainState, row: Row) -> None:
         """Save a whole state, without its replay where that is left out."""

@@ -7,8 +7,7 @@ draws are one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -55,19 +54,6 @@ def arrangement_of(config: Config) -> Layout | Stacked | None:
     """That of a config whose devices and environments are settled; None for one learner on one
     device."""
     return Stacked(config.seeds) if config.seeds > 1 else layout_of(config)
-
-
-@jax.jit
-def stack(states: Sequence[TrainState]) -> TrainState:
-    """States as one, leaves [S, ...]."""
-    stacked: TrainState = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
-    return stacked
-
-
-@partial(jax.jit, static_argnums=1)
-def unstack(stacked: Any, number: int) -> list[Any]:
-    """The first `number` of what is stacked, each by itself."""
-    return [jax.tree.map(lambda x: x[i], stacked) for i in range(number)]  # noqa: B023
 
 
 def _draw_in_turn(primitive: Any) -> None:

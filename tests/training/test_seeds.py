@@ -32,8 +32,9 @@ from jaxrl_hw.envs.vector import make_key
 from jaxrl_hw.errors import RunError, UserError
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.training.run import environments
-from jaxrl_hw.training.stacked import Stacked, stack, unstack
+from jaxrl_hw.training.stacked import Stacked
 from jaxrl_hw.training.train_step import FirstStates
+from jaxrl_hw.types import TrainState
 
 SEEDS = (3, 5)
 CLOCK = {"wall_s", "iterations_per_min", "env_steps_per_s", "memory_bytes"}
@@ -53,6 +54,10 @@ def tiny(folder: Path, **changes: Any) -> Config:
         ppo=ppo,
     )
     return replace(config, **changes)
+
+
+def side_by_side(states: list[TrainState]) -> TrainState:
+    return jax.tree.map(lambda *leaves: jax.numpy.stack(leaves), *states)
 
 
 def quiet() -> Console:
@@ -104,13 +109,14 @@ def test_on_mjx_each_seed_is_what_it_is_alone(tmp_path):
     """Three iterations of the train step, by itself and vmapped."""
     env, algorithm = environments(tiny(tmp_path, physics="mjx"))
     states = [init_train_state(env, algorithm, seed) for seed in SEEDS]
-    together = stack(states)
+    together = side_by_side(states)
     step = make_train_step(env, algorithm)
     step_both = make_train_step(env, algorithm, Stacked(2))
     for _ in range(3):
         states, metrics = zip(*[step(state) for state in states], strict=True)
         together, of_both = step_both(together)
-    for i, found in enumerate(unstack((together._replace(key=()), of_both), 2)):
+    for i in range(2):
+        found = jax.tree.map(lambda x: x[i], (together._replace(key=()), of_both))  # noqa: B023
         alone = states[i]._replace(key=()), metrics[i]
         chex.assert_trees_all_close(found, jax.tree.map(np.asarray, alone), rtol=1e-4, atol=1e-6)
 
@@ -124,7 +130,7 @@ def test_the_native_engine_steps_all_seeds_in_one_call(tmp_path, monkeypatch):
 
     monkeypatch.setattr(batch, "Batch", recorded)
     env, algorithm = environments(tiny(tmp_path))
-    together = stack([init_train_state(env, algorithm, seed) for seed in SEEDS])
+    together = side_by_side([init_train_state(env, algorithm, seed) for seed in SEEDS])
     jax.block_until_ready(make_train_step(env, algorithm, Stacked(2))(together))
     assert sizes == [16]
 
@@ -138,6 +144,31 @@ def test_the_same_call_continues_every_seed_to_the_bit(two, tmp_path):
         found = rows(part / f"seed-{seed}")
         assert [row["iteration"] for row in found] == [1, 2, 3, 4, 5]
         assert found == rows(whole / f"seed-{seed}")
+
+
+def test_replays_lie_where_they_lie_from_step_to_step(tmp_path):
+    """All seeds' in one place, which every step donates to the next; none has one of its own."""
+    slots, found = 503, []
+    base = preset_config("cartpole", algo="sac")
+    sac = replace(base.sac, buffer_size=8 * slots, learning_starts=64, batch_size=16)
+    net = NetConfig(policy=(8,), value=(8,))
+    config = replace(base, num_envs=8, iterations=6, physics="native", tensorboard=False, net=net)
+    config = replace(config, sac=sac, run_dir=str(tmp_path), save_replay="yes")
+
+    def look(seed: int, row: dict[str, Any]) -> None:
+        if row["iteration"] == 6:
+            return
+        live = [x for x in jax.live_arrays() if slots in x.shape[:2]]
+        found.append({x.unsafe_buffer_pointer() for x in live})
+        assert {x.shape[:2] for x in live} == {(2, slots)}
+
+    runs = fit_seeds(config, SEEDS, look, quiet())
+    assert len(found) == 10
+    assert all(places == found[0] for places in found)
+    for run in runs:  # each has its own in the end
+        assert run.state.replay.reward.shape == (slots, 8)
+        chex.assert_trees_all_equal(run.state.replay, load_run(run.folder).state.replay)
+    assert not np.array_equal(*[run.state.replay.reward for run in runs])
 
 
 def test_a_seed_continues_alone(two, tmp_path):
