@@ -77,7 +77,8 @@ def make_task(config: Config, whole: bool = False, other: bool = False) -> tuple
     task, model = load_task(config, whole, other)
     substeps = round(robot.control_dt / model.opt.timestep)
     threads = config.threads or usable_cores()
-    return task, make_physics(engine, model, substeps, task.fields, threads, task.late)
+    bounds = robot.mjx_bounds
+    return task, make_physics(engine, model, substeps, task.fields, threads, task.late, bounds)
 
 
 def shown_model(config: Config, timestep: float | None = None) -> mujoco.MjModel:

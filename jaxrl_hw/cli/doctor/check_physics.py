@@ -74,7 +74,8 @@ def measure(engine: str, platform: str) -> dict[str, Any]:
     robot = get_robot("cartpole")
     assert robot.mjcf is not None
     model = compile_model(robot.mjcf, robot.timestep)
-    return compare(make_physics(engine, model, robot.substeps), model, robot.substeps, platform)
+    physics = make_physics(engine, model, robot.substeps, bounds=robot.mjx_bounds)
+    return compare(physics, model, robot.substeps, platform)
 
 
 def compare(physics: Any, model: Any, substeps: int, platform: str) -> dict[str, Any]:

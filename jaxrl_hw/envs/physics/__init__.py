@@ -23,6 +23,7 @@ def make_physics(
     fields: tuple[str, ...] = (),
     threads: int = 0,
     late: bool = False,
+    bounds: tuple[int, int] | None = None,
 ) -> Physics:
     """The engine of that name for a model.
 
@@ -33,6 +34,8 @@ def make_physics(
       fields: names of MjModel arrays that differ between environments (randomization).
       threads: CPU threads of the native engine, 0 for all.
       late: ctrl is of `api.late_ctrl`'s form: it changes in the midst of a control step.
+      bounds: on MJX's solver, iterations and line search trips; None takes `mjx.BOUNDS`. The other
+        engines stop where a simulation has converged.
 
     Raises:
       UserError: unknown engine, or one whose package is not installed.
@@ -44,7 +47,7 @@ def make_physics(
     if engine == "mjx":
         from jaxrl_hw.envs.physics import mjx
 
-        return mjx.make(model, substeps, fields, late)
+        return mjx.make(model, substeps, fields, late, bounds)
     if engine == "warp":
         from jaxrl_hw.envs.physics import warp
 

@@ -19,13 +19,11 @@ from jaxrl_hw.envs.physics.api import ModelParams, Physics, PhysState, ctrl_at
 with contextlib.redirect_stdout(io.StringIO()):  # it prints twice that the optional warp is missing
     from mujoco import mjx
 
-SOLVER_ITERATIONS = 8
-LINESEARCH_ITERATIONS = 3
-"""Bounds on the solver. C MuJoCo stops each simulation when it has converged; here all environments
-go on until the slowest has, and on an accelerator always to the bound, so that the host never has
-to look. At these bounds at most one control step in a thousand is off by more than 1e-3 in qpos,
-under large random actions; with 7 iterations up to five times as many are, with 6 some fifty times.
-Two trips would do for the robots that were measured (benchmarks/physics_settings.py)."""
+BOUNDS = (8, 3)
+"""Iterations of the solver, and trips of its line search, for a robot that names none of its own.
+C MuJoCo stops each simulation when it has converged; here all environments go on until the slowest
+has, and on an accelerator always to the bound, so that the host never has to look.
+`RobotSpec.mjx_bounds` holds those that benchmarks/physics_settings.py found to do for a robot."""
 MJX_LINESEARCH_ITERATIONS = 5
 """The same for `mjx.solve`, which solves models that `newton` does not know; as exact as 16."""
 
@@ -37,26 +35,31 @@ two cores."""
 
 
 def make(
-    model: mujoco.MjModel, substeps: int, fields: tuple[str, ...], late: bool = False
+    model: mujoco.MjModel,
+    substeps: int,
+    fields: tuple[str, ...],
+    late: bool = False,
+    bounds: tuple[int, int] | None = None,
 ) -> Physics:
     """The MJX engine for a model; see `jaxrl_hw.envs.physics.make_physics`."""
     here = jax.local_devices()[0]  # MJX's default is the first device of all processes
     shared = mjx.put_model(model, here, impl="jax")
     empty = mjx.make_data(model, here, impl="jax")
-    bounds = newton.Bounds(
-        min(SOLVER_ITERATIONS, int(model.opt.iterations)),
-        min(LINESEARCH_ITERATIONS, int(model.opt.ls_iterations)),
+    iterations, trips = bounds or BOUNDS
+    limits = newton.Bounds(
+        min(iterations, int(model.opt.iterations)),
+        min(trips, int(model.opt.ls_iterations)),
         float(model.opt.tolerance),
         newton.lone_rows(model, empty),
     )
     shared = shared.tree_replace(
         {
-            "opt.iterations": bounds.iterations,
+            "opt.iterations": limits.iterations,
             "opt.ls_iterations": min(MJX_LINESEARCH_ITERATIONS, int(model.opt.ls_iterations)),
         }
     )
     known = empty._impl.efc_J.size > 0 and newton.suits(model)
-    forward = _forward(bounds) if known else mjx.forward
+    forward = _forward(limits) if known else mjx.forward
     integrate = _integrator(model)
     nu = int(model.nu)
 

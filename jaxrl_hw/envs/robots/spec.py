@@ -93,6 +93,10 @@ class RobotSpec:
     """Absolute path of another model of the same robot, which keeps the same promises: other shapes
     of feet and legs, another floor, another armature. Policies are evaluated on it, never
     trained."""
+    mjx_bounds: tuple[int, int] | None = None
+    """Iterations of MJX's solver, and trips of its line search: the fewest that are exact enough by
+    benchmarks/physics_settings.py. None, for a robot that was not measured, takes MJX's usual
+    ones (`envs.physics.mjx.BOUNDS`)."""
     deploy_name: str = ""
     """Name of the YAML that `export` writes for a deployment; "" is the robot's own name."""
 

@@ -44,6 +44,7 @@ SPEC = RobotSpec(
         *(_ARM_SHARE * scale for scale in (*(_ARM,) * 5, _WRIST, _WRIST) * 2),
     ),
     timestep=0.002,
+    mjx_bounds=(8, 2),
     base_height=0.784202,
     fall_height=0.45,
     posture=((0.0, 1.0, 1.0, 0.0, 0.0, 0.0) * 2 + (1.0,) * 17),

@@ -21,6 +21,7 @@ SPEC = RobotSpec(
     gait_period=0.8,
     action_scale=(0.25,) * 12,
     timestep=0.005,
+    mjx_bounds=(7, 2),
     base_height=0.784202,
     fall_height=0.45,
     posture=(0.0, 1.0, 1.0, 0.0, 0.0, 0.0) * 2,
