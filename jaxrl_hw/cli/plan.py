@@ -14,7 +14,7 @@ from jaxrl_hw.cli.settings_help import Command
 from jaxrl_hw.config.origins import DEFAULT, Layer, Origin, origins
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.hardware import gpu_compiler, profiles
+from jaxrl_hw.hardware import compilers, profiles
 from jaxrl_hw.hardware.detect import Hardware, usable_cores
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.loggers.memory_table import breakdown, sizes
@@ -36,7 +36,7 @@ _COMMAND = Command(
         "--probe": "First train a few iterations with each size, for its speed.",
         "--gpu NAME[,NAME ...]": "Plan for a kind of device that is not here: "
         f"{', '.join(profile.name for profile in profiles.PROFILES[1:])}. Several are compared.",
-        "--compile": "Have XLA's GPU compiler measure the program for that card, in minutes.",
+        "--compile": "Have XLA's compiler measure the program for that device, in minutes.",
     },
 )
 _SWITCHES = ("--json", "--probe", "--compile")
@@ -156,7 +156,7 @@ def _plan_elsewhere(name: str, words: list[str], console: Console, compiling: bo
     config, hardware = replace(config, physics=engine), _all_free(profile, count)
     plan = make_plan(config, hardware)
     if compiling:
-        gpu_compiler.target(profile.name)
+        compilers.of(profile.name).target(profile.name)
         if not plan.footprint.covers_all_sizes:
             _compile(plan, profile, console)
             plan = make_plan(config, hardware)
@@ -171,7 +171,7 @@ def _plan_elsewhere(name: str, words: list[str], console: Console, compiling: bo
 
 def _compile(plan: Plan, profile: profiles.Profile, console: Console) -> None:
     """Have the compiler measure the plan's program for a card."""
-    gpu_compiler.check_installed()
+    compilers.of(profile.name).check_installed()
     from jaxrl_hw.training.gpu_figures import measured
 
     with console.compiling(f"compiling for a {profile.device} (once)"):

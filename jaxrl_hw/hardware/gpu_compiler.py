@@ -10,6 +10,7 @@ the cards' data sheets.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from importlib import metadata
@@ -25,6 +26,13 @@ _PACKAGES = (
     *("jax-cuda12-pjrt=={0}", "jax-cuda12-plugin=={0}"),
     *("nvidia-cuda-nvcc-cu12", "nvidia-cuda-runtime-cu12", "nvidia-nvjitlink-cu12"),
 )
+
+_FLAGS = (
+    "--xla_gpu_autotune_level=0 --xla_backend_optimization_level=0 "
+    "--xla_llvm_disable_expensive_passes=true --xla_gpu_disable_gpuasm_optimizations=true"
+)
+"""No card is there to try kernels on, and no kernel will run: machine code is made in a hurry. The
+kernels and their buffers are settled before; they stay the same to the byte."""
 
 
 def target(name: str) -> Path:
@@ -52,18 +60,23 @@ def site() -> Path:
 def check_installed() -> None:
     """Raise a UserError with the line that installs the compiler, where it is missing."""
     if not (site() / "jax_plugins").is_dir():
-        wheels = " ".join(_PACKAGES).format(_version())
         raise UserError(
             "--compile needs the GPU compiler of JAX, which is not installed; install it with: "
-            f'{sys.executable} -m pip install --no-deps --target "{site()}" {wheels}'
+            f"{shlex.join(install_command())}"
         )
+
+
+def install_command() -> list[str]:
+    """The words of the command that installs the compiler's wheels into `site`."""
+    wheels = [package.format(_version()) for package in _PACKAGES]
+    return [sys.executable, "-m", "pip", "install", "--no-deps", "--target", str(site()), *wheels]
 
 
 def environment(base: Mapping[str, str]) -> dict[str, str]:
     """The variables of a process that compiles for a GPU, from those of this one."""
     folder = site()
     path = os.pathsep.join([str(folder), *filter(None, [base.get("PYTHONPATH")])])
-    flags = f"--xla_gpu_autotune_level=0 --xla_gpu_cuda_data_dir={folder / 'nvidia' / 'cuda_nvcc'}"
+    flags = f"{_FLAGS} --xla_gpu_cuda_data_dir={folder / 'nvidia' / 'cuda_nvcc'}"
     return {
         **base,
         "PYTHONPATH": path,

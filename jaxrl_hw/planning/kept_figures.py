@@ -18,6 +18,7 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from jaxrl_hw.checkpointing.provenance import package_versions
@@ -57,6 +58,9 @@ class Point(NamedTuple):
     """Temporaries of the collection."""
     update: int
     """Temporaries of the update."""
+    work: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+    """`hlo.Work` of an iteration by its half, "collect" and "update": one with one iteration of
+    loops whose end is not known. Empty where it was not counted."""
 
     @property
     def samples(self) -> int:
@@ -79,6 +83,9 @@ class Kept(NamedTuple):
     """With few environments and with many, whose unrolls differ. Fewer while they are made."""
     checks: tuple[Point, ...] = ()
     """With other numbers: nothing is scaled from them, the tests compare."""
+    stands_for: tuple[str, ...] = ()
+    """Further cards that the figures count for, by their profiles' names: of the same compute
+    capability, so that the compiler makes the same kernels."""
 
 
 def find(
@@ -96,7 +103,8 @@ def find(
         return None
     if robot_spec(config).mjcf is None or config.seeds > 1:
         return None
-    of_card = [one for one in load(file) if one.card == profile.name]
+    of_card = [one for one in load(file) if profile.name in (one.card, *one.stands_for)]
+    of_card.sort(key=lambda one: one.card != profile.name)  # its own figures come first
     program = identity(config) if of_card else {}
     for kept in of_card:
         if kept.program == program and len(kept.points) == 2:
@@ -105,8 +113,10 @@ def find(
             if (number or many.num_envs) * unroll > FURTHEST * many.samples:
                 return None
             parts = scaled(kept, unroll, number)
-            source = f"the compiler's figures for a {profile.device}, kept with the package"
-            return parts, source + _versions_beside(kept.versions)
+            source = f"the compiler's figures for a {profiles.named(kept.card).device}"
+            if kept.card != profile.name:
+                source += f", which makes the same kernels as a {profile.device}"
+            return parts, f"{source}, kept with the package{_versions_beside(kept.versions)}"
     return None
 
 
@@ -170,6 +180,7 @@ def identity(config: Config) -> dict[str, Any]:
         "precision": config.precision,
         "timestep": config.timestep or robot.timestep,
         "deterministic": config.deterministic,
+        **({"bounds": list(robot.mjx_bounds)} if robot.mjx_bounds else {}),
     }
 
 
@@ -214,9 +225,13 @@ def _versions_beside(made_with: Mapping[str, str]) -> str:
 
 def _kept(record: dict[str, Any]) -> Kept:
     points, checks = (tuple(Point(**one) for one in record[k]) for k in ("points", "checks"))
-    return Kept(**{**record, "points": points, "checks": checks})
+    others = tuple(record.get("stands_for", ()))
+    return Kept(**{**record, "points": points, "checks": checks, "stands_for": others})
 
 
 def _record(kept: Kept) -> dict[str, Any]:
-    points, checks = ([one._asdict() for one in many] for many in (kept.points, kept.checks))
+    points, checks = (
+        [{**one._asdict(), "work": dict(one.work)} for one in many]
+        for many in (kept.points, kept.checks)
+    )
     return {**kept._asdict(), "points": points, "checks": checks}
