@@ -28,11 +28,11 @@ from jaxrl_hw.training.run import make_policy
 from jaxrl_hw.training.train_step import init_train_state
 from jaxrl_hw.training.warm_start import MIN_STD, REMEMBERED_BATCHES
 
-SMALL = [
+FEW = [
     *("--robot", "cartpole", "--physics", "native", "--num-envs", "8", "--no-tensorboard"),
     *("--ppo.unroll", "4", "--ppo.epochs", "2", "--ppo.minibatch-size", "16"),
-    *("--cartpole.episode-s", "1"),
 ]
+SMALL = [*FEW, "--cartpole.episode-s", "1"]
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +59,7 @@ def npz(policy: PortablePolicy, tmp_path: Path) -> Path:
 
 def started(*flags: str):
     """The state of iteration 0 that a command line leads to, its policy, and what is shown."""
-    config = replace(parse([*SMALL, *flags]), physics="native")
+    config = replace(parse([*FEW, *flags]), physics="native")
     env, shown = make_env(config), io.StringIO()
     algorithm = make_algorithm(config, env)
     with Console(shown) as console:
@@ -276,7 +276,7 @@ def test_a_source_that_cannot_be_used_is_one_line_and_nothing_is_written(
     shutil.copy(source.folder / "config.json", empty)
     places = {"tmp": tmp_path, "run": source.folder, "npz": npz, "started": empty}
     argv = [word.format(**places) for word in flags]
-    assert main([*SMALL, "--run-dir", str(tmp_path / "new"), *argv]) == 2
+    assert main([*FEW, "--run-dir", str(tmp_path / "new"), *argv]) == 2
     line = one_line(capsys)
     assert all(word.format(**places) in line for word in named)
     assert not (tmp_path / "new" / "config.json").exists()
