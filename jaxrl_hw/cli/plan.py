@@ -69,7 +69,7 @@ def print_plan(argv: Sequence[str]) -> int:
     with Console() as console:
         console.plan(plan.rows(), plan.warnings)
         device = plan.hardware.memory_total
-        console.show(breakdown(plan.memory, device))
+        console.show(breakdown(plan.memory, device, each=plan.of_each_seed))
         if plan.by_part:
             console.show(breakdown(plan.by_part, device, "by part"))
         console.show(sizes(plan.sizing.candidates, plan.sizing.num_envs))

@@ -45,6 +45,7 @@ class Env(NamedTuple):
     ahead_size: int = 0  # see `Task`
     action_limit: Any = None  # see `Task`
     action_set: Any = None  # the discrete actions [K, A]; None where they are continuous
+    host_bytes_each: int = 0  # of `host_bytes`, what each environment takes
 
     @property
     def spec(self) -> EnvSpec:
@@ -116,6 +117,7 @@ def make_vector_env(
         physics.host_bytes[0] + num_envs * physics.host_bytes[1],
         task.ahead_size,
         task.action_limit,
+        host_bytes_each=physics.host_bytes[1],
     )
 
 

@@ -17,6 +17,8 @@ _LEARNER = ("networks", "optimizer", "normalizer", "replay")
 """Items of memory that every device has a copy of."""
 _SHARED = ("program", "physics")
 """Items whose fixed part all seeds share."""
+_OF_SEEDS = (*_LEARNER, "environments", "rollout", "temporaries")
+"""Items of which each seed has its own."""
 
 
 def is_sharded(config: Config) -> bool:
@@ -104,6 +106,13 @@ def on_each(
             for name, part in shared.items()
         }
     return _divided(parts, device_count(config))
+
+
+def of_each_seed(memory: Mapping[str, int], config: Config) -> dict[str, int]:
+    """What each of several seeds takes of a run's memory, by item; empty for one seed."""
+    if config.seeds == 1:
+        return {}
+    return {name: size // config.seeds for name, size in memory.items() if name in _OF_SEEDS}
 
 
 def _divided(parts: Mapping[str, MemoryNeed], by: int) -> dict[str, MemoryNeed]:

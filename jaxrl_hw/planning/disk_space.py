@@ -12,7 +12,9 @@ from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.config.goal import goal_iteration
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import UserError
+from jaxrl_hw.loggers import formats
 from jaxrl_hw.planning import memory_model
+from jaxrl_hw.planning.replay import resumes_exactly
 
 
 class Storage(NamedTuple):
@@ -24,10 +26,12 @@ class Storage(NamedTuple):
     """Checkpoints on disk at the goal, at most."""
     free_bytes: int | None
     """On the run folder's disk; None where unknown."""
+    seeds: int = 1
+    """Runs that keep as many."""
 
     @property
     def total_bytes(self) -> int:
-        return self.checkpoint_bytes * self.kept
+        return self.checkpoint_bytes * self.kept * self.seeds
 
     @property
     def is_tight(self) -> bool:
@@ -43,7 +47,20 @@ class Storage(NamedTuple):
 def storage(config: Config, num_envs: int, folder: Path) -> Storage:
     """The disk that a run in `folder` will need."""
     size = memory_model.checkpoint_bytes(config, num_envs)
-    return Storage(size, _kept(replace(config, num_envs=num_envs)), free_bytes(folder))
+    kept = _kept(replace(config, num_envs=num_envs))
+    return Storage(size, kept, free_bytes(folder), config.seeds)
+
+
+def storage_text(config: Config, needed: Storage) -> str:
+    """The checkpoints in words: how large, how many, and whether a resume from them is exact."""
+    every = f", one every {config.keep_every:,} iterations" if config.keep_every else ""
+    of_seeds = f", of each of {needed.seeds} seeds" if needed.seeds > 1 else ""
+    free = f"; {formats.size(needed.free_bytes)} free" if needed.free_bytes is not None else ""
+    return (
+        f"{formats.size(needed.checkpoint_bytes)} each, up to {needed.kept:,} kept (the last "
+        f"{config.keep}, the best{every}){of_seeds}: {formats.size(needed.total_bytes)}{free}"
+        f"{'' if resumes_exactly(config) else '; without the replay: a resume is not exact'}"
+    )
 
 
 def is_saved(config: Config, iteration: int) -> bool:

@@ -84,6 +84,8 @@ def rungs(config: Config) -> Iterator[dict[str, int]]:
 
 def ladder_text(config: Config) -> str:
     """The rungs in words."""
+    if config.seeds > 1:
+        return f"the run fails: the {config.seeds} seeds keep one size"
     if config.on_oom == "fail":
         return "the run fails (--on-oom fail)"
     last, columns = size_of(config), dict[str, list[int]]()

@@ -49,7 +49,8 @@ ITEMS = (
 )
 """What memory goes to, in the order in which it is shown."""
 SAVING = "saving"
-"""The last item where a CPU's checkpoints have a replay: its copies while they are written."""
+"""The last item where checkpoints have a replay that is copied for them: on a CPU, and of several
+seeds."""
 ESTIMATED = "estimated from sizes"
 """`Footprint.source` where the program has not been measured."""
 COMPILED = "the compiler's figures"
@@ -140,9 +141,9 @@ def footprint(config: Config, hardware: Hardware) -> Footprint:
         resident, compiling = of_compiling(config)
         name, reserved = "libraries", known.resident or reserved + resident
         reserved += EVALUATING if evaluates(config) else 0
-        if saving := bytes_of_saving(config):
-            parts = {**parts, SAVING: MemoryNeed(saving, 0)}
         compiling = known.compiling or compiling
+    if saving := bytes_of_saving(config, on_cpu=hardware.platform == "cpu"):
+        parts = {**parts, SAVING: MemoryNeed(saving, 0)}
     parts = {name: MemoryNeed(reserved, 0), **parts}
     return Footprint(parts, source, covers_all_sizes, compiling, known.rates, known.compile_s)
 

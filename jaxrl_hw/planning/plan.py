@@ -30,8 +30,8 @@ from jaxrl_hw.loggers import formats
 from jaxrl_hw.planning.by_part import by_part
 from jaxrl_hw.planning.compiling import at_once
 from jaxrl_hw.planning.continuation import RESUME_WORDS
-from jaxrl_hw.planning.devices import device_count, is_sharded, shards_of
-from jaxrl_hw.planning.disk_space import Storage, mirror_of
+from jaxrl_hw.planning.devices import device_count, is_sharded, of_each_seed, shards_of
+from jaxrl_hw.planning.disk_space import Storage, mirror_of, storage_text
 from jaxrl_hw.planning.duration import Duration, duration
 from jaxrl_hw.planning.halving import Halving
 from jaxrl_hw.planning.ladder import ladder_text, rungs
@@ -97,7 +97,7 @@ class Plan:
             ("duration", str(self.duration or "unknown, as its speed is")),
             ("XLA", ", ".join(xla)),
             ("run folder", str(self.folder)),
-            ("checkpoints", self._checkpoints()),
+            ("checkpoints", storage_text(c, self.storage)),
             *([("mirror", str(mirror.path))] if (mirror := self.mirror) else []),
             ("start", self._start()),
             ("goal", f"{goal_text(c)}{limit}"),
@@ -129,7 +129,12 @@ class Plan:
     @property
     def by_part(self) -> dict[str, int]:
         """The memory by the learner's parts; empty for an algorithm that names none."""
-        return by_part(self.memory, algorithm_needs(self.config))
+        return by_part(self.memory, algorithm_needs(self.config), self.config.seeds)
+
+    @property
+    def of_each_seed(self) -> dict[str, int]:
+        """The memory that each of several seeds has for itself; empty for one."""
+        return of_each_seed(self.memory, self.config)
 
     @property
     def most_bytes(self) -> int | None:
@@ -238,24 +243,15 @@ class Plan:
         parts = ", ".join(f"{k} {formats.size(v)}" for k, v in self.memory.items() if v)
         compiling = self.compiling_bytes
         before = f"; {formats.size(compiling)} while compiling" if compiling else ""
-        total = formats.size(self.sizing.expected_bytes)
-        return f"{total} expected ({self.footprint.source}): {parts}{before}"
+        total, each = formats.size(self.sizing.expected_bytes), self.of_each_seed
+        seeds = f", {formats.size(sum(each.values()))} for each of the seeds" if each else ""
+        return f"{total} expected ({self.footprint.source}){seeds}: {parts}{before}"
 
     def _speed(self) -> str:
         rate = self.footprint.rates.get(int(self.config.num_envs))
         if rate is None:
             return "unknown until a run has had this many environments; plan --probe measures it"
         return f"{rate:,.0f} env steps/s expected, as measured here before"
-
-    def _checkpoints(self) -> str:
-        c, s = self.config, self.storage
-        every = f", one every {c.keep_every:,} iterations" if c.keep_every else ""
-        free = f"; {formats.size(s.free_bytes)} free" if s.free_bytes is not None else ""
-        return (
-            f"{formats.size(s.checkpoint_bytes)} each, up to {s.kept:,} kept (the last {c.keep}, "
-            f"the best{every}): {formats.size(s.total_bytes)}{free}"
-            f"{'' if resumes_exactly(c) else '; without the replay: a resume is not exact'}"
-        )
 
     def _start(self) -> str:
         if self.iterations_done:
@@ -282,6 +278,7 @@ class Plan:
             "disk": self.storage.to_dict(),
             "exact_resume": resumes_exactly(self.config),
             "predicted_bytes": {**self.memory, "total": self.sizing.expected_bytes},
+            "predicted_bytes_of_each_seed": self.of_each_seed or None,
             "predicted_by_part": self.by_part or None,
             "predicted_from": self.footprint.source,
             "predicted_compile_bytes": self.compiling_bytes or None,

@@ -49,6 +49,8 @@ def make_plan(config: Config, hardware: Hardware | None = None, processes: int =
     run folder that cannot be continued.
     """
     config = validation.check(config)
+    if config.seeds > 1:
+        config = replace(config, on_oom="fail")  # all have one size
     if hardware is None:
         # an open device knows its memory best, but XLA's variables are set before one is opened
         hardware = refine(detect()) if backend_running() else detect()

@@ -62,17 +62,29 @@ def most_useful(config: Config) -> int:
 def filling(config: Config, needs: ReplayNeeds, left: int, on_cpu: bool) -> int:
     """The transitions that fill a run's memory.
 
-    config: as asked for, whose `save_replay` may be open. needs: of the replay as it is now.
-    left: bytes that are left beside it. on_cpu: where checkpoints are copied in the same memory.
+    config: as asked for, whose `save_replay` may be open.
+    needs: of the replay as it is now, of each seed. left: bytes that are left beside those of all.
+    on_cpu: where checkpoints are copied in the same memory.
     """
-    room = max(0, left) + needs.bytes
-    saved = config.save_replay == "yes" or (config.save_replay == "auto" and room <= 2 * SMALL)
-    return (room // (1 + COPIES) if saved and on_cpu else room) // needs.transition_bytes
+    seeds = config.seeds
+    room = max(0, left) + seeds * needs.bytes
+    saved = config.save_replay == "yes"
+    saved = saved or (config.save_replay == "auto" and room <= 2 * SMALL * seeds)
+    return room // (seeds + saved * _copies(seeds, on_cpu)) // needs.transition_bytes
 
 
-def bytes_of_saving(config: Config) -> int:
-    """What copies of a settled config's replay take of a CPU's memory while they are written."""
-    return COPIES * algorithm_needs(config).replay_bytes if config.save_replay == "yes" else 0
+def bytes_of_saving(config: Config, on_cpu: bool) -> int:
+    """What copies of a settled config's replay take of the device's memory while they are made."""
+    if config.save_replay != "yes":
+        return 0
+    return _copies(config.seeds, on_cpu) * algorithm_needs(config).replay_bytes
+
+
+def _copies(seeds: int, on_cpu: bool) -> int:
+    """Copies of one seed's replay at a time. Several seeds wait for one another with what is to be
+    written, and each has its own in the end."""
+    waiting = seeds if seeds > 1 else 0
+    return waiting + (COPIES if on_cpu else 0)
 
 
 def settled_saving(config: Config) -> Config:
@@ -121,11 +133,12 @@ def refuse_large(config: Config, expected: int, budget: int | None) -> None:
     needs = replay_of(config)
     if needs is None or budget is None or expected <= budget:
         return
-    room = (budget - expected + needs.bytes) // needs.transition_bytes
+    seeds, each = config.seeds, f" for each of {config.seeds} seeds" if config.seeds > 1 else ""
+    room = (budget - expected + seeds * needs.bytes) // (seeds * needs.transition_bytes)
     if room > 0:
         flag = f"--{algorithm_entry(config.algo).name}.buffer-size"
         raise UserError(
-            f"{flag} {needs.capacity:,} needs {formats.size(needs.bytes)} "
+            f"{flag} {needs.capacity:,} needs {formats.size(needs.bytes)}{each} "
             f"({needs.transition_bytes} bytes a transition), of {formats.size(budget)} that can be "
             f"used for the whole run: at most {room:,} fit, or use {flag} auto"
         )
@@ -153,7 +166,8 @@ def replay_text(config: Config) -> str:
     assert needs is not None
     saved = "saved with every checkpoint" if config.save_replay == "yes" else "not saved"
     of_each = f"{needs.capacity:,} transitions of {needs.transition_bytes} bytes"
-    return f"{of_each}: {formats.size(needs.bytes)}, {saved}"
+    each = f" for each of {config.seeds} seeds" if config.seeds > 1 else ""
+    return f"{of_each}: {formats.size(needs.bytes)}{each}, {saved}"
 
 
 def learner_text(config: Config, platform: str) -> str:

@@ -59,7 +59,8 @@ def items_of(
     """Bytes of an iteration at its peak, item by item (`memory_model.ITEMS`), on each device; of
     all of them on a CPU, whose devices share its memory.
 
-    form, batch: of the train state, and of what goes from one half of the step to the other.
+    form, batch: of the train state, and of what goes from one half of the step to the other, of all
+        seeds where they are several.
     platform: that runs it; JAX's own where it is empty.
     """
     networks, optimizer, normalizer = map(_bytes, (form.params, form.opt_state, form.obs_stats))
@@ -78,7 +79,8 @@ def items_of(
         "temporaries": max(collect.temporaries, update.temporaries),
     }
     sharing = len(form.key.sharding.addressable_devices) if on_cpu and form.key.sharding else 1
-    physics = env.host_bytes // jax.process_count()
+    further = (math.prod(form.iteration.shape) - 1) * env.num_envs  # environments of more seeds
+    physics = env.host_bytes // jax.process_count() + further * env.host_bytes_each
     return {**{name: sharing * size for name, size in items.items()}, "physics": physics}
 
 
@@ -135,10 +137,12 @@ def compiled_points(
     few, many = small[0].num_envs, large[0].num_envs
     if not (collect and update and few_updated):
         return {}, compiled
+    # without a layout the forms are of a device that may not be here
+    counted = forms if layout is not None else (small[2], large[2])
     scaled = collect._replace(temporaries=round(few / many * collect.temporaries))
     points = {
-        few: items_of(small[0], small[2], small_batch, scaled, few_updated, platform),
-        many: items_of(large[0], large[2], compiled.batch, collect, update, platform),
+        few: items_of(small[0], counted[0], small_batch, scaled, few_updated, platform),
+        many: items_of(large[0], counted[1], compiled.batch, collect, update, platform),
     }
     return points, compiled
 

@@ -62,7 +62,10 @@ def smaller_plan(
     what += f" with {config.num_envs:,} environments"
     what += f" ({formats.size(requested)} requested)" if requested else ""
     if config.on_oom == "fail":
-        raise RunError(f"{what}; use --num-envs auto, or --on-oom shrink to continue with fewer")
+        fewer = (
+            "or fewer --seeds" if config.seeds > 1 else "or --on-oom shrink to continue with fewer"
+        )
+        raise RunError(f"{what}; use --num-envs auto, {fewer}")
     temporaries = (items or {}).get("temporaries", 0)
     smaller, has_replay = None, replay_of(config) is not None
     if not has_replay and updating and requested and 2 * requested >= temporaries > 0:

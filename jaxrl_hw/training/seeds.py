@@ -120,7 +120,6 @@ def _own(config: Config, index: int, seed: int, folder: Path) -> Config:
         run_dir=str(folder),
         mirror=str(Path(config.mirror) / folder.parent.name) if config.mirror else "",
         profile=config.profile if index == 0 else 0,
-        on_oom="fail",  # all have one size
     )
 
 
