@@ -22,6 +22,7 @@ SPEC = RobotSpec(
     gait_period=0.5,
     action_scale=(0.5,) * 12,
     timestep=0.004,
+    mjx_bounds=(7, 3),
     base_height=0.288373,
     fall_height=0.18,
     posture=(1.0, 0.1, 0.1) * 4,

@@ -26,6 +26,7 @@ SPEC = RobotSpec(
     gait_period=0.7,
     action_scale=(*(0.1,) * 2, *(0.25,) * 8, 0.1, *(0.25,) * 12),
     timestep=0.005,
+    mjx_bounds=(10, 3),
     base_height=0.665853,
     fall_height=0.38,
     posture=((1.0,) * 11 + (0.0, 1.0, 1.0, 0.0, 0.0, 0.0) * 2),
