@@ -27,8 +27,9 @@ from jaxrl_hw.planning import kept_figures
 from jaxrl_hw.planning.kept_figures import Kept, Point
 from jaxrl_hw.training.gpu_figures import compiled_point
 
-CARDS = ("t4", "l4", "rtx4060-laptop", "a100-40", "h100")
-ROBOTS = ("g1", "g1_12dof", "go1")
+CARDS = ("t4", "l4", "a100-40", "h100")
+"""One of each compute capability; their figures count for the other cards of it too."""
+ROBOTS = ("g1", "g1_12dof", "go1", "t1", "h1", "go2")
 SIZES = (1024, 8192)
 """Environments that every program is compiled with: what a GPU trains with."""
 
@@ -80,7 +81,7 @@ def _keep(
 ) -> None:
     """Add to the file what it has not of a program: its points, and the checks."""
     program, versions = kept_figures.identity(config), kept_figures.versions_here()
-    kept = Kept(card, config.preset, versions, program, ())
+    kept = Kept(card, config.preset, versions, program, (), (), gpu_compiler.alike(card))
     for one in kept_figures.load(out):
         if one._replace(points=(), checks=()) == kept:
             kept = one

@@ -170,6 +170,17 @@ def test_the_zoos_tables_are_made_from_its_evaluations(capsys):
     assert "| 0.0 m/s |" not in tables.filled(typed)
 
 
+def test_the_estimate_of_gpus_is_made_from_the_compilers_figures():
+    path = ROOT / "scripts" / "gpu_estimate.py"
+    spec = importlib.util.spec_from_file_location("gpu_estimate", path)
+    estimate = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(estimate)
+    assert estimate.main(["--check"]) == 0
+    typed = "<!-- gpu: g1 -->\n| 12 ms |\n<!-- end -->"
+    assert "| h200 | " in estimate.filled(typed)
+    assert "| 12 ms |" not in estimate.filled(typed)
+
+
 def test_the_architecture_page_names_every_entry_of_the_package():
     package = Path(jaxrl_hw.__file__).parent
     entries = [path for path in package.iterdir() if path.is_dir() and path.name[0].isalpha()]

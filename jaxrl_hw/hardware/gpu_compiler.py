@@ -10,6 +10,7 @@ the cards' data sheets.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -49,6 +50,15 @@ def target(name: str) -> Path:
             f"without --compile, --gpu {name} is an estimate"
         )
     return path
+
+
+def alike(name: str) -> tuple[str, ...]:
+    """The other cards with a description whose compute capability is a card's: for them the
+    compiler makes machine code of one kind."""
+    capability = re.compile(r"cuda_compute_capability \{[^}]*\}")
+    texts = {path.stem: path.read_text() for path in sorted(_TARGETS.glob("*.txtpb"))}
+    mine = capability.findall(target(name).read_text())
+    return tuple(n for n, text in texts.items() if n != name and capability.findall(text) == mine)
 
 
 def site() -> Path:

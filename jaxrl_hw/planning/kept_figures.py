@@ -84,8 +84,8 @@ class Kept(NamedTuple):
     checks: tuple[Point, ...] = ()
     """With other numbers: nothing is scaled from them, the tests compare."""
     stands_for: tuple[str, ...] = ()
-    """Further cards that the figures count for, by their profiles' names: of the same compute
-    capability, so that the compiler makes the same kernels."""
+    """Further cards that the figures count for where they have none of their own, by their
+    profiles' names: those of the same compute capability. The tests compare two such cards."""
 
 
 def find(
@@ -115,7 +115,7 @@ def find(
             parts = scaled(kept, unroll, number)
             source = f"the compiler's figures for a {profiles.named(kept.card).device}"
             if kept.card != profile.name:
-                source += f", which makes the same kernels as a {profile.device}"
+                source += f", of the same compute capability as a {profile.device}"
             return parts, f"{source}, kept with the package{_versions_beside(kept.versions)}"
     return None
 

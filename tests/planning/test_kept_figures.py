@@ -13,6 +13,7 @@ import pytest
 from jaxrl_hw import Config, preset_config
 from jaxrl_hw.config.resolve import algorithm_needs, sized
 from jaxrl_hw.errors import RunError
+from jaxrl_hw.hardware import gpu_compiler
 from jaxrl_hw.hardware.detect import Hardware
 from jaxrl_hw.plan import main
 from jaxrl_hw.planning import kept_figures
@@ -21,6 +22,7 @@ from jaxrl_hw.planning.memory_model import ESTIMATED
 
 T4 = Hardware("gpu", "T4", 1, 2, 15_360 << 20, 15_360 << 20, "the data sheet of t4")
 L4 = replace(T4, name="L4", memory_total=23_034 << 20)
+RTX4060 = replace(T4, name="RTX 4060 Laptop", memory_total=8_188 << 20)
 V100 = replace(T4, name="V100", memory_total=16_384 << 20)
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "compile_for_cards.py"
 
@@ -121,7 +123,47 @@ def test_figures_hold_for_the_program_that_was_compiled_and_for_no_other(file: P
         assert kept_figures.find(other, T4, file) is None
     assert kept_figures.find(config, L4, file) is not None
     assert kept_figures.find(config, V100, file) is None
+    assert kept_figures.find(config, RTX4060, file) is None
     assert kept_figures.find(config, T4, file.with_name("missing.json")) is None
+
+
+def test_figures_count_for_cards_alike_that_have_none_of_their_own(tmp_path: Path) -> None:
+    config, path = on_a_card(), tmp_path / "kept.json"
+    of_l4 = kept_for(config, "l4")._replace(stands_for=gpu_compiler.alike("l4"))
+    own = kept_for(config, "rtx4060-laptop")
+    more = own.points[1]._replace(items={**own.points[1].items, "networks": 950_000})
+    assert "rtx4060-laptop" in of_l4.stands_for
+    assert "t4" not in of_l4.stands_for
+    for programs, networks in (
+        ((of_l4,), 900_000),
+        ((of_l4, own._replace(points=(own.points[0], more))), 950_000),
+    ):
+        kept_figures.save(programs, path)
+        found = kept_figures.find(config, RTX4060, path)
+        assert found is not None
+        assert found[0]["networks"].fixed == networks
+    assert kept_figures.find(config, T4, path) is None
+
+
+def test_cards_alike_that_were_both_compiled_for_count_the_same() -> None:
+    programs = kept_figures.load()
+    pairs = [
+        (point, again)
+        for one in programs
+        for other in programs
+        if other.card in one.stands_for and other.program == one.program
+        for point in one.points
+        for again in other.points
+        if point.num_envs == again.num_envs
+    ]
+    assert pairs
+    for point, again in pairs:
+        assert point.items == again.items
+        # what is fused also depends on how many cores a card has
+        assert point.collect == pytest.approx(again.collect, rel=0.15)
+        assert point.update == pytest.approx(again.update, rel=0.15)
+        totals = [sum(one.items.values()) + max(one.collect, one.update) for one in (point, again)]
+        assert totals[0] == pytest.approx(totals[1], rel=0.03)
 
 
 def test_figures_of_other_versions_say_so(file: Path) -> None:
