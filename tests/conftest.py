@@ -139,11 +139,38 @@ def compile_once() -> None:
 compile_once()
 
 
-def pytest_collection_finish() -> None:
-    """Python's garbage collector leaves out what is there before the first test: modules and
-    collected tests are some million objects, and every session of a run collects twice."""
+NEW_OBJECTS = 50_000
+"""So many of them after a test, and the garbage collector leaves out what is left of them."""
+FILES_PER_COLLECTION = 8
+"""Test files of a process until what was left out is looked through again."""
+
+files_run = 0
+
+
+def leave_out_the_present(everything: bool) -> None:
+    """Python's garbage collector leaves out what is there now: modules, collected tests, what JAX
+    keeps of programs. Every session of a run collects twice, and tracing allocates so much that
+    the collector, left to itself, takes a quarter of its time."""
+    if everything:
+        gc.unfreeze()
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000, 20, 100)
+
+
+def pytest_collection_finish() -> None:
+    leave_out_the_present(everything=True)
+
+
+@pytest.hookimpl(trylast=True)  # after the test's own fixtures
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    global files_run
+    files_run += nextitem is None or nextitem.path != item.path
+    if files_run == FILES_PER_COLLECTION:
+        files_run = 0
+        leave_out_the_present(everything=True)
+    elif len(gc.get_objects()) > NEW_OBJECTS:  # beside those left out
+        leave_out_the_present(everything=False)
 
 
 class Compiled(NamedTuple):
