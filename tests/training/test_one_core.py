@@ -10,7 +10,11 @@ SCRIPT = """
 import dataclasses, os
 if hasattr(os, "sched_setaffinity"): os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])
 import jaxrl_hw as jh
-config = dataclasses.replace(jh.preset_config("g1_12dof"), num_envs=256, physics="native")
+config = jh.preset_config("g1_12dof")
+ppo = dataclasses.replace(config.ppo, unroll=4, epochs=1, minibatch_size=1024)
+ppo = dataclasses.replace(ppo, motion_prior=False, symmetry="none")
+net = jh.NetConfig(policy=(16,), value=(16,))
+config = dataclasses.replace(config, num_envs=256, physics="native", ppo=ppo, net=net)
 env = jh.make_env(config)
 algorithm = jh.make_algorithm(config, env)
 state = jh.init_train_state(env, algorithm, seed=0)
