@@ -35,7 +35,7 @@ from jaxrl_hw.evaluation.worlds import (
     make_worlds,
     on_servos,
 )
-from jaxrl_hw.hardware import cpu_compiler, xla
+from jaxrl_hw.hardware import cpu_compiler, host_programs, xla
 from jaxrl_hw.types import forget, to_policy
 
 
@@ -159,16 +159,13 @@ def _make_driver(config: Config, num_envs: int, other: bool) -> Driver:
         world = make_worlds(conditions, num_envs, task, physics)
         return start_jit(make_key(seed), jnp.asarray(command, jnp.float32), world)
 
-    return Driver(
-        task.name,
-        num_envs,
-        physics.control_dt,
-        float(physics.model.opt.timestep),
-        reset,
-        lambda state, action, command: step_jit(
-            state, jnp.asarray(action, jnp.float32), jnp.asarray(command, jnp.float32)
-        ),
-    )
+    def advance(state: DriveState, action: Any, command: Any) -> tuple[DriveState, Step]:
+        given = jnp.asarray(action, jnp.float32), jnp.asarray(command, jnp.float32)
+        with host_programs.kept():  # the first call compiles
+            return step_jit(state, *given)
+
+    control_dt, timestep = physics.control_dt, float(physics.model.opt.timestep)
+    return Driver(task.name, num_envs, control_dt, timestep, reset, advance)
 
 
 def kicked(state: DriveState, kick: Any) -> DriveState:

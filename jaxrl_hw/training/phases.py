@@ -19,6 +19,7 @@ from jaxrl_hw.config import validation
 from jaxrl_hw.config.goal import goal_iteration
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.vector import Env
+from jaxrl_hw.hardware import garbage
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.planning.ladder import size_of
 from jaxrl_hw.planning.plan import Plan
@@ -152,7 +153,7 @@ class Phases:
         if state is None:  # before the compiler: it may be refused
             source = open_source(config, env, algorithm, context.console)
         may_resize = context.group.decided(self._may_resize)
-        with context.console.compiling("compiling train step"):
+        with context.console.compiling("compiling train step"), garbage.seldom():
             built = self._built(env, algorithm, may_resize)
             made = built.env, built.algorithm
             if context.group.is_first and state is None:

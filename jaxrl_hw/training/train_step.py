@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from jaxrl_hw.envs.vector import Env, make_key
-from jaxrl_hw.hardware import cpu_compiler
+from jaxrl_hw.hardware import cpu_compiler, host_programs
 from jaxrl_hw.training.finite_updates import guarded
 from jaxrl_hw.training.layout import Layout
 from jaxrl_hw.training.rollout import collect, init_rollout
@@ -130,9 +130,8 @@ def make_train_step(env: Env, algorithm: Algorithm, layout: Arrangement = None) 
 
     Collection and update are jitted separately. The collection donates the environments' memory and
     the update the replay's, so the argument must not be used again, except the rest of its learner:
-    a run continues from that where a step fails. On the native engine only the update fits in JAX's
-    persistent cache, and it is the slow one to compile. `jax.jit` around the step makes one
-    computation of the two.
+    a run continues from that where a step fails. `jax.jit` around the step makes one computation of
+    both.
 
     layout: of the state on several devices (`Layout.place`).
     """
@@ -167,7 +166,7 @@ def compile_train_step(
     for_collecting = cpu_compiler.for_collecting() if options is None else options
     collect_half, update_half = _halves(env, algorithm, layout)
     batch = _batch_form(collect_half, state, layout)  # traced here, once: `lower` finds it
-    with ThreadPoolExecutor(2 if in_parallel else 1) as threads:
+    with host_programs.kept(), ThreadPoolExecutor(2 if in_parallel else 1) as threads:
         updating = threads.submit(
             lambda: _compile(update_half.lower(*_updated_from(state, batch, state.key)), options)
         )

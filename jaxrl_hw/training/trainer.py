@@ -15,7 +15,7 @@ from jaxrl_hw.checkpointing.store import CheckpointStore
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import parse_duration
 from jaxrl_hw.errors import UserError
-from jaxrl_hw.hardware import xla
+from jaxrl_hw.hardware import garbage, xla
 from jaxrl_hw.hardware.detect import refine
 from jaxrl_hw.hardware.gpu_load import GpuWatch, Read, read_load
 from jaxrl_hw.hardware.memory import MemoryWatch, map_large
@@ -186,7 +186,7 @@ def _load_jax(
     config: Config, plan: Plan, console: Console, group: Group, stack: contextlib.ExitStack
 ) -> Plan:
     """Load jax; the plan by what the open device says of its memory."""
-    with console.compiling("loading jax"):
+    with console.compiling("loading jax"), garbage.seldom():
         import jaxrl_hw.training.phases  # noqa: F401 - seconds: jax, MuJoCo, flax, optax
     xla.apply_pending()
     stack.enter_context(several.jax_joined(group))
