@@ -21,6 +21,7 @@ SPEC = RobotSpec(
     gait_period=0.8,
     action_scale=(0.25,) * 10,
     timestep=0.005,
+    mjx_bounds=(7, 3),
     base_height=1.034228,
     fall_height=0.6,
     posture=(1.0, 1.0, 0.0, 0.0, 0.0) * 2,
