@@ -60,6 +60,7 @@ def configure(
     platform: str,
     host_callback: bool,
     deterministic: bool = False,
+    factorizes: bool = True,
     devices: int = 1,
 ) -> list[Setting]:
     """Set what JAX and XLA read at their start; what the user has set stays.
@@ -73,6 +74,7 @@ def configure(
         may then run inline in the calling thread only, see `inline_dispatch`. It does so on a CPU
         without one too (MJX), where its pool gets more threads.
     deterministic: a gpu's results are to repeat to the bit.
+    factorizes: without a host callback the program may factorize matrices on a CPU.
     devices: that the program runs on.
 
     Call it before `import jax`, and `apply_pending()` after it.
@@ -86,7 +88,7 @@ def configure(
     settings += _cache(cache_dir or default_cache_dir())
     if host_callback or platform == "cpu":
         settings.append(inline_dispatch())
-    if platform == "cpu" and (devices > 1 or not host_callback):
+    if platform == "cpu" and (devices > 1 or (factorizes and not host_callback)):
         settings.append(spare_workers(devices))
     return settings
 
@@ -146,7 +148,9 @@ def spare_workers(devices: int = 1) -> Setting:
 
     A batched factorization of jaxlib's waits on one of the pool's threads for work that it gave to
     the same pool: as many at once as there are threads wait for ever. With jaxlib 0.10 two do on
-    two cores, and MJX's step has more than one that is ready at a time.
+    two cores, and MJX's step has more than one that is ready at a time. Where nothing is factorized
+    more threads than cores only cost: SAC's update on Brax's spring physics took 1.25 times the CPU
+    time.
 
     Each of several devices of a CPU holds a thread while it waits for the others: with four devices
     and two threads an all-reduce after a host callback waits for ever.

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from jaxrl_hw.config import validation
-from jaxrl_hw.config.resolve import algorithm_needs, run_folder, sized, task_name
+from jaxrl_hw.config.resolve import algorithm_needs, run_folder, sized, task_name, task_settings
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import parse_memory
+from jaxrl_hw.envs.tasks import task_entry
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware import profiles, sizing, xla
 from jaxrl_hw.hardware.detect import Hardware, detect, refine
@@ -73,6 +74,7 @@ def make_plan(config: Config, hardware: Hardware | None = None, processes: int =
         platform=hardware.platform,
         host_callback=config.physics != "mjx" or _evaluates_beside(config, hardware),
         deterministic=config.deterministic,
+        factorizes=task_entry(task_name(config)).factorizes(task_settings(config)),
         # the network's part of an all-reduce holds a thread as another device does
         devices=max(devices_here(config, hardware), min(hardware.processes, 2)),
     )

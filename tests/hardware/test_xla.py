@@ -106,6 +106,7 @@ def test_the_pool_on_a_cpu_has_spare_threads_where_nothing_calls_back():
     assert configure({"NPROC": "3"})["settings"]["NPROC"] == ["3", "user"]
     assert configure({}, use_jax=True)["settings"]["NPROC"] == [workers, "too late"]
     assert "NPROC" not in configure({}, host_callback=True)["settings"]
+    assert "NPROC" not in configure({}, factorizes=False)["settings"]
     assert "NPROC" not in configure({}, platform="gpu")["settings"]
 
 

@@ -60,6 +60,9 @@ class TaskEntry:
     """(environment, the task's settings or None for the usual ones) -> its sizes, of a task whose
     robots are the environments of another library. They bring their own physics: the task's module
     has `make_world` in place of `make`."""
+    factorizes: Callable[[Any], bool] = lambda settings: True
+    """Whether such an environment's step may factorize matrices by jaxlib, with its settings: then
+    XLA's pool on a CPU needs spare threads (`hardware.xla.spare_workers`)."""
 
 
 _REGISTERED: dict[str, TaskEntry] = {}

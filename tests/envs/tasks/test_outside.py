@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +187,17 @@ def fast(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def losses(folder: Path) -> list[float]:
     return [json.loads(line)["loss/value"] for line in (folder / "metrics.jsonl").open()]
+
+
+@needs_brax
+@pytest.mark.parametrize(("backend", "is_spared"), [("spring", False), ("generalized", True)])
+def test_only_physics_that_factorizes_has_spare_threads_on_a_cpu(backend, is_spared):
+    words = ["--env", "brax:inverted_pendulum", "--brax.backend", backend, "--json"]
+    command = [sys.executable, "-m", "jaxrl_hw.plan", *words, "--num-envs", "4"]
+    env = {k: v for k, v in os.environ.items() if k != "NPROC"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    names = {one["name"] for one in json.loads(done.stdout)["xla"]}
+    assert ("NPROC" in names) == is_spared
 
 
 @needs_brax

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from jaxrl_hw.envs.tasks.environments import entry_of
@@ -20,4 +20,7 @@ class BraxConfig:
     """Time limit of an episode (a truncation)."""
 
 
-ENTRY = entry_of("brax", BraxConfig, package="brax")
+ENTRY = replace(
+    entry_of("brax", BraxConfig, package="brax"),
+    factorizes=lambda own: own.backend in ("generalized", "mjx"),
+)
