@@ -93,10 +93,11 @@ def nearest(kept: Sequence[Kept], card: str) -> Kept:
     """The card's own program, else that of the nearest compute capability, an earlier one first."""
     mine = sheet(card).capability
 
-    def distance(one: Kept) -> tuple[bool, int, bool]:
+    def distance(one: Kept) -> tuple[bool, bool, int, bool]:
         other = sheet(one.card).capability
         apart = 10 * (mine[0] - other[0]) + mine[1] - other[1]
-        return one.card != card and card not in one.stands_for, abs(apart), apart < 0
+        other_card = one.card != card
+        return other_card and card not in one.stands_for, other_card, abs(apart), apart < 0
 
     return min(kept, key=distance)
 
