@@ -24,22 +24,14 @@ from xml.etree import ElementTree
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from brax.training.agents.ppo import networks as ppo_networks
 from brax.training.agents.ppo import train as ppo
+from brax_on_jax import complete_jax
 from mujoco_playground import wrapper
 from mujoco_playground._src.locomotion.g1 import base, g1_constants, joystick, randomize
 
 ERROR = "velocity_error_per_step"
 """brax divides what is so named by the length of the episode."""
-
-
-def device_put_replicated(tree: Any, devices: list[jax.Device]) -> Any:
-    """What jax had under this name until 0.10, and brax 0.14.2 calls: a copy for each device."""
-    mesh = jax.sharding.Mesh(np.array(devices), ("devices",))
-    on_each = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("devices"))
-    stacked = jax.tree.map(lambda leaf: jnp.stack([jnp.asarray(leaf)] * len(devices)), tree)
-    return jax.device_put(stacked, on_each)
 
 
 def without_meshes(text: str) -> tuple[bytes, int]:
@@ -123,8 +115,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--model-out", type=Path, required=True)
     args = parser.parse_args()
-    if not hasattr(jax, "device_put_replicated"):
-        jax.device_put_replicated = device_put_replicated
+    complete_jax()
     env, made = environment(args.impl)
     args.model_out.write_text(json.dumps(made), encoding="utf-8")
     steps = args.num_envs * args.unroll

@@ -20,20 +20,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from brax import envs
+from brax_on_jax import complete_jax
 from flax import linen
 
 Write = Callable[..., None]
 BEGAN = time.perf_counter()
-
-
-def device_put_replicated(tree: Any, devices: list[jax.Device]) -> Any:
-    """What jax had under this name until 0.10, and brax 0.14.2 calls: a copy for each device."""
-    mesh = jax.sharding.Mesh(np.array(devices), ("devices",))
-    on_each = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("devices"))
-    stacked = jax.tree.map(lambda leaf: jnp.stack([jnp.asarray(leaf)] * len(devices)), tree)
-    return jax.device_put(stacked, on_each)
 
 
 def brax_sac(s: dict[str, Any], write: Write) -> None:
@@ -211,8 +203,7 @@ def main() -> None:
     parser.add_argument("--settings", type=json.loads, required=True)
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
-    if not hasattr(jax, "device_put_replicated"):
-        jax.device_put_replicated = device_put_replicated
+    complete_jax()
 
     def write(**row: Any) -> None:
         row["wall_s"] = time.perf_counter() - BEGAN

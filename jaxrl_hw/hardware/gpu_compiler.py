@@ -11,17 +11,15 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from jaxrl_hw.errors import UserError
+from jaxrl_hw.hardware import compiler_files
 from jaxrl_hw.types.process import cache_folder
 
-_TARGETS = Path(__file__).parent / "targets"
 _SITE = "JAXRL_HW_GPU_COMPILER"
 _PACKAGES = (
     *("jax-cuda12-pjrt=={0}", "jax-cuda12-plugin=={0}"),
@@ -37,26 +35,17 @@ kernels and their buffers are settled before; they stay the same to the byte."""
 
 
 def target(name: str) -> Path:
-    """The description of a profile's card.
-
-    Raises:
-      UserError: there is none; names the cards that have one.
-    """
-    path = _TARGETS / f"{name}.txtpb"
-    if not path.is_file():
-        known = ", ".join(sorted(one.stem for one in _TARGETS.glob("*.txtpb")))
-        raise UserError(
-            f"--compile has no description of a {name} for the compiler, only of {known}; "
-            f"without --compile, --gpu {name} is an estimate"
-        )
-    return path
+    """The description of a profile's card. Raises UserError where there is none."""
+    return compiler_files.described(name, ".txtpb")
 
 
 def alike(name: str) -> tuple[str, ...]:
     """The other cards with a description whose compute capability is a card's: for them the
     compiler makes machine code of one kind."""
     capability = re.compile(r"cuda_compute_capability \{[^}]*\}")
-    texts = {path.stem: path.read_text() for path in sorted(_TARGETS.glob("*.txtpb"))}
+    texts = {
+        path.stem: path.read_text() for path in sorted(compiler_files.DESCRIPTIONS.glob("*.txtpb"))
+    }
     mine = capability.findall(target(name).read_text())
     return tuple(n for n, text in texts.items() if n != name and capability.findall(text) == mine)
 
@@ -69,11 +58,7 @@ def site() -> Path:
 
 def check_installed() -> None:
     """Raise a UserError with the line that installs the compiler, where it is missing."""
-    if not (site() / "jax_plugins").is_dir():
-        raise UserError(
-            "--compile needs the GPU compiler of JAX, which is not installed; install it with: "
-            f"{shlex.join(install_command())}"
-        )
+    compiler_files.check_there(site() / "jax_plugins", "GPU", install_command())
 
 
 def install_command() -> list[str]:

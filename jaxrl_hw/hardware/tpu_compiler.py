@@ -8,34 +8,21 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from jaxrl_hw.errors import UserError
+from jaxrl_hw.hardware import compiler_files
 from jaxrl_hw.types.process import cache_folder
 
-_TARGETS = Path(__file__).parent / "targets"
 _SITE = "JAXRL_HW_TPU_COMPILER"
 
 
 def target(name: str) -> Path:
-    """The description of a profile's TPU.
-
-    Raises:
-      UserError: there is none; names the TPUs that have one.
-    """
-    path = _TARGETS / f"{name}.topology"
-    if not path.is_file():
-        known = ", ".join(sorted(one.stem for one in _TARGETS.glob("*.topology")))
-        raise UserError(
-            f"--compile has no description of a {name} for the compiler, only of {known}; "
-            f"without --compile, --gpu {name} is an estimate"
-        )
-    return path
+    """The description of a profile's TPU. Raises UserError where there is none."""
+    return compiler_files.described(name, ".topology")
 
 
 def site() -> Path:
@@ -46,11 +33,7 @@ def site() -> Path:
 
 def check_installed() -> None:
     """Raise a UserError with the line that installs the compiler, where it is missing."""
-    if not (site() / "libtpu").is_dir():
-        raise UserError(
-            "--compile needs the TPU compiler of JAX, which is not installed; install it with: "
-            f"{shlex.join(install_command())}"
-        )
+    compiler_files.check_there(site() / "libtpu", "TPU", install_command())
 
 
 def install_command() -> list[str]:
