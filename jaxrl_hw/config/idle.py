@@ -9,7 +9,7 @@ from jaxrl_hw.config.fields import flag
 from jaxrl_hw.config.resolve import discrete_count, task_name, task_settings
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.robots import get_robot
-from jaxrl_hw.envs.tasks import task_entry, task_names, task_sizes
+from jaxrl_hw.envs.tasks import task_entry, task_sizes
 from jaxrl_hw.errors import UserError
 
 _SIZES = {"net.history": "history", "net.gru": "gru"}
@@ -22,12 +22,10 @@ def refuse_idle(config: Config, given: Iterable[str]) -> None:
     given: dotted keys.
     """
     entry = algorithm_entry(config.algo)
-    own, task = getattr(config, entry.name), task_entry(task_name(config))
+    own = getattr(config, entry.name)
     ignored = (*(f"{name}." for name in entries() if name != entry.name), *entry.ignores)
     ignored += () if entry.with_replay else ("save_replay",)
     idle = {f"{entry.name}.{k}": why for k, why in entry.idle(own, circumstances(config)).items()}
-    # a task without settings of its own is given the whole config
-    tasks = {f"{name}." for name in task_names() if task.settings and name != task.name}
     for key in given:
         if key.startswith(ignored):
             raise UserError(
@@ -38,12 +36,6 @@ def refuse_idle(config: Config, given: Iterable[str]) -> None:
             raise UserError(
                 f"--net.memory {config.net.memory} does not go with --algo {config.algo}: it must "
                 f"be {' or '.join(entry.memories)}"
-            )
-        if key.startswith(tuple(tasks)):
-            raise UserError(
-                f"{flag(key)} has no effect on the {task.name} task of robot {config.robot}: leave "
-                f"it out, or choose another --robot or --task; those of this task begin with "
-                f"--{task.name}."
             )
         if _SIZES.get(key, config.net.memory) != config.net.memory:
             idle[key] = f"with --net.memory {config.net.memory}: add --net.memory {_SIZES[key]}"

@@ -161,8 +161,6 @@ BAD = {
     "a replay of an algorithm that has none": [
         *(*CARTPOLE, "--algo", "examples.own_algorithm", "--save-replay", "no"),
     ],
-    "a setting of another task": [*CARTPOLE, "--joystick.foresight"],
-    "another task's setting for a walker": ["--robot", "go1", "--cartpole.episode-s", "3"],
     "a motion prior": [*SAC, "--ppo.no-motion-prior"],
     "a setting that is not its own": [*SAC, "--sac.symmetry", "loss"],
     "a network that it has not": [*DQN, "--net.value", "32"],

@@ -162,6 +162,7 @@ def test_a_run_of_this_machine_does_not_size_another_device(
     again = planned(capsys, *CARTPOLE, "--gpu", "t4", "--seed", "0")
     for plan in (elsewhere, again):
         plan["disk"].pop("free_bytes")  # other programs write too
+    assert again["origins"].pop("seed")["origin"] == "command line"
     assert elsewhere == again
     assert elsewhere["num_envs"] >= 512
     assert elsewhere["config"]["resume"] == "auto"
