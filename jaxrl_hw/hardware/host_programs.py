@@ -1,13 +1,15 @@
 """Programs that call the host, kept on disk beside those that JAX keeps.
 
-JAX's persistent cache leaves out every program with a host callback, and the collection on the
+JAX 0.10's persistent cache leaves out every program with a host callback, and the collection on the
 native engine is one. Its text names callbacks by number, so the compiled program serves another
-process that brings callbacks of its own.
+process that brings callbacks of its own. JAX 0.11 keeps such programs itself.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import threading
 import time
 import warnings
@@ -32,12 +34,19 @@ _lock, _inside = threading.Lock(), 0
 _original: Any = None
 
 
+@functools.cache
+def jax_keeps_them() -> bool:
+    """Whether JAX's own cache takes programs with host callbacks."""
+    read = getattr(compilation_cache, "get_executable_and_time", None)
+    return read is not None and "host_callbacks" in inspect.signature(read).parameters
+
+
 @contextlib.contextmanager
 def kept() -> Iterator[None]:
     """Within it, a program for one device that calls the host is looked for on disk before it is
     compiled, and kept there after."""
     global _inside, _original
-    if not all(hasattr(where, name) for where, name in _NEEDS):
+    if jax_keeps_them() or not all(hasattr(where, name) for where, name in _NEEDS):
         yield
         return
     with _lock:

@@ -14,6 +14,9 @@ from jax._src import compiler
 
 from jaxrl_hw.hardware import host_programs
 
+pytestmark = pytest.mark.skipif(
+    host_programs.jax_keeps_them(), reason="this JAX keeps programs with host callbacks itself"
+)
 SETTINGS = {
     "jax_persistent_cache_min_compile_time_secs": 0.0,
     "jax_persistent_cache_min_entry_size_bytes": -1,
