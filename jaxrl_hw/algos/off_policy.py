@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import optax
 from jax import Array, lax
 
 from jaxrl_hw.algos.actor_critic import begun, masked
@@ -99,6 +100,13 @@ def outputs(
 def blend(target: Any, params: Any, tau: float) -> Any:
     """Target networks that have moved by a share tau towards the networks (Polyak averaging)."""
     return jax.tree.map(lambda t, p: t + tau * (p - t), target, params)
+
+
+def shortened(gradient: Any, most: float) -> Any:
+    """A gradient of which the global norm is at most `most`; 0: as it is."""
+    if not most:
+        return gradient
+    return optax.clip_by_global_norm(most).update(gradient, optax.EmptyState())[0]
 
 
 def within(params: Any, most: float) -> Any:

@@ -48,7 +48,7 @@ def make(config: SACConfig, net: NetConfig, spec: EnvSpec, precision: str = "flo
     nets = _nets(config, net, spec, precision)
     sizes = Sizes(spec.obs_size, spec.critic_size, spec.action_size, spec.symmetry is not None)
     needs = ENTRY.needs(config, net, sizes)
-    recipe, rates = off_policy.recipe(config, needs, history_of(net)), optimizers(config)
+    recipe, rates = off_policy.recipe(config, needs, history_of(net)), _optimizers(config)
 
     def init(key: Array) -> Learner:
         params = fresh(config, nets, net.init_std, spec, key)
@@ -138,9 +138,7 @@ def _policy(
     return nets.mean(out), memory
 
 
-def optimizers(config: SACConfig) -> OptState:
-    """The rules of each part, in place of their states: Adam, after the bound on the gradient."""
-    rule = optax.adam(config.learning_rate)
-    if config.max_grad_norm:
-        rule = optax.chain(optax.clip_by_global_norm(config.max_grad_norm), rule)
-    return OptState(rule, rule, optax.adam(config.alpha_learning_rate))
+def _optimizers(config: SACConfig) -> OptState:
+    """The rules of each part, in place of their states."""
+    adam = partial(optax.adam, config.learning_rate)
+    return OptState(adam(), adam(), optax.adam(config.alpha_learning_rate))

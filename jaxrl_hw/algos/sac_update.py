@@ -13,7 +13,7 @@ from jax import Array, lax
 from jaxrl_hw.algos.actor_critic import ObsStats
 from jaxrl_hw.algos.networks import normalize
 from jaxrl_hw.algos.networks.policy_net import Inputs
-from jaxrl_hw.algos.off_policy import blend, weighted_mean, within
+from jaxrl_hw.algos.off_policy import blend, shortened, weighted_mean, within
 from jaxrl_hw.algos.replay import Transitions
 from jaxrl_hw.algos.sac_nets import Nets, Params
 from jaxrl_hw.algos.sac_settings import SACConfig
@@ -65,7 +65,8 @@ def gradient_step(
         return loss, nets.critics.values(out).mean()
 
     (value_loss, value), gradient = jax.value_and_grad(critic_loss, has_aux=True)(params.critics)
-    change, critics_state = rates.critics.update(gradient, opt_state.critics, params.critics)
+    bounded = shortened(gradient, config.max_grad_norm)
+    change, critics_state = rates.critics.update(bounded, opt_state.critics, params.critics)
     critics = within(optax.apply_updates(params.critics, change), config.max_weight_norm)
     params = params._replace(critics=critics, target=blend(params.target, critics, config.tau))
     opt_state = opt_state._replace(critics=critics_state)
@@ -114,7 +115,8 @@ def _improved(
         return weighted_mean(cost, weight), weighted_mean(density, weight)
 
     (loss, density), gradient = jax.value_and_grad(policy_loss, has_aux=True)(params.policy)
-    change, policy_state = rates.policy.update(gradient, opt_state.policy, params.policy)
+    bounded = shortened(gradient, config.max_grad_norm)
+    change, policy_state = rates.policy.update(bounded, opt_state.policy, params.policy)
     policy = within(optax.apply_updates(params.policy, change), config.max_weight_norm)
 
     wanted = config.target_entropy * nets.limit.size

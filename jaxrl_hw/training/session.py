@@ -25,6 +25,7 @@ from jaxrl_hw.loggers.wandb_log import WandbLog
 from jaxrl_hw.planning.continuation import SHRUNK_FROM
 from jaxrl_hw.planning.disk_space import is_saved
 from jaxrl_hw.planning.halving import HALVED
+from jaxrl_hw.planning.replay import resumes_exactly
 from jaxrl_hw.training.build import Build, Built, remember_session
 from jaxrl_hw.training.crowding import Crowding
 from jaxrl_hw.training.group import Group
@@ -221,12 +222,11 @@ class Session:
 
     def _save(self, iteration: int, state: TrainState, row: Row) -> None:
         """Save a whole state, without its replay where that is left out."""
-        saved = state
         if self._plan.config.save_replay == "no":
-            saved = state._replace(replay=())
-        is_exact = saved is state or not state.replay
+            state = state._replace(replay=())
+        is_exact = resumes_exactly(self._plan.config)
         save = self._context.checkpoints.save
-        save(iteration, saved, row, stage=self.stage, is_exact=is_exact)
+        save(iteration, state, row, stage=self.stage, is_exact=is_exact)
 
     def _save_last(self, row: Row) -> None:
         """Save the last state unless that is done, and make sure that it is on disk."""

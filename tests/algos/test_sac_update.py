@@ -137,9 +137,9 @@ def test_critics_of_bounded_gradients_go_on_learning_after_a_reward_beyond_all()
     action = jnp.zeros((BATCH, ACTIONS))
     moves = []
     for most in (0.0, 0.5):
-        config = SACConfig(**REPLAY, policy_delay=100, max_grad_norm=most, learning_rate=1e-3)
-        rates = sac.optimizers(config)
-        learner = sac.make(config, NET, SPEC).init(jax.random.key(0))
+        config = SACConfig(**REPLAY, policy_delay=100, max_grad_norm=most)
+        rates = OptState(*(optax.adam(1e-3) for _ in range(3)))
+        learner = begun(config)
         params, opt_state = learner.params, learner.opt_state
         step = jax.jit(partial(gradient_step, config, NETS, rates, STATS, jnp.zeros(())))
         for i in range(20):

@@ -28,6 +28,7 @@ from jaxrl_hw import (
     preset_config,
     train,
 )
+from jaxrl_hw.cli.run_summary import summarize
 from jaxrl_hw.envs.vector import make_key
 from jaxrl_hw.errors import RunError, UserError
 from jaxrl_hw.loggers.console import Console
@@ -169,6 +170,20 @@ def test_replays_lie_where_they_lie_from_step_to_step(tmp_path):
         assert run.state.replay.reward.shape == (slots, 8)
         chex.assert_trees_all_equal(run.state.replay, load_run(run.folder).state.replay)
     assert not np.array_equal(*[run.state.replay.reward for run in runs])
+
+
+def test_seeds_say_that_checkpoints_without_the_replay_are_not_exact(tmp_path):
+    base = preset_config("cartpole", algo="sac")
+    sac = replace(base.sac, buffer_size=512, learning_starts=64, batch_size=16)
+    net = NetConfig(policy=(8,), value=(8,))
+    config = replace(base, num_envs=8, iterations=2, physics="native", tensorboard=False, net=net)
+    config = replace(config, sac=sac, run_dir=str(tmp_path))
+    for saved in ("yes", "no"):
+        folder = tmp_path / saved
+        fit_seeds(replace(config, save_replay=saved, run_dir=str(folder)), SEEDS, console=quiet())
+        for seed in SEEDS:
+            found = summarize(folder / f"seed-{seed}").checkpoints
+            assert [save.is_exact for save in found] == [saved == "yes"]
 
 
 def test_a_seed_continues_alone(two, tmp_path):
