@@ -71,8 +71,12 @@ def cards_table(cards: Sequence[Card]) -> Table:
 def cards_notes(cards: Sequence[Card]) -> list[str]:
     """What the table's figures rest on, and why a card has none."""
     known = [card.plan for card in cards if card.plan is not None]
-    sources = " or ".join(sorted({plan.footprint.source for plan in known}))
-    notes = [f"memory: {sources}; all of a card's memory counts as free"]
+    sources: dict[str, list[str]] = {}
+    for profile, plan, _ in cards:
+        if plan is not None:
+            sources.setdefault(plan.footprint.source, []).append(profile.name)
+    notes = [f"memory of {', '.join(names)}: {source}" for source, names in sources.items()]
+    notes.append("memory: all of a card's counts as free")
     if any(card.profile.tf32 for card in cards):
         notes.append("TF32: float32, but matrix products of the networks are rounded to TF32")
     if any(plan.duration is None for plan in known):

@@ -113,9 +113,9 @@ def find(
             if (number or many.num_envs) * unroll > FURTHEST * many.samples:
                 return None
             parts = scaled(kept, unroll, number)
-            source = f"the compiler's figures for a {profiles.named(kept.card).device}"
+            source = f"the compiler's figures for the {profiles.named(kept.card).device}"
             if kept.card != profile.name:
-                source += f", of the same compute capability as a {profile.device}"
+                source += f", of the same compute capability as the {profile.device}"
             return parts, f"{source}, kept with the package{_versions_beside(kept.versions)}"
     return None
 
