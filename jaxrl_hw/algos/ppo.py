@@ -202,7 +202,8 @@ def _optimize(
         return (optax.apply_updates(params, change), opt_state), metrics
 
     def epoch(carry: tuple[Params, Any], key: Array) -> tuple[tuple[Params, Any], Metrics]:
-        order = jax.random.permutation(key, size)[: length * count]
+        # one sort; `jax.random.permutation` sorts twice, so that no two numbers are ever equal
+        order = jnp.argsort(jax.random.bits(key, (size,)))[: length * count]
         return lax.scan(step, carry, order.reshape(count, length))
 
     keys = jax.random.split(key, epochs)

@@ -38,10 +38,19 @@ def add_checksums(arrays: Arrays, description: Description) -> None:
 
 
 def check_same(description: Description, template: Any, source: str) -> None:
-    """Raises UserError, naming the first leaves that differ, where `template` has another form."""
+    """Raises UserError, naming the first leaves that differ, where `template` has another form.
+
+    The kind of a random key is no part of it: each leaf comes back as the kind that was saved.
+    """
     leaves = {n: x if hasattr(x, "dtype") else np.asarray(x) for n, x in _named(template).items()}
-    wanted = {name: _text(str(leaf.dtype), leaf.shape) for name, leaf in leaves.items()}
-    saved = {name: _text(entry["dtype"], entry["shape"]) for name, entry in description.items()}
+    wanted = {
+        name: _text("key" if _is_key(leaf) else str(leaf.dtype), leaf.shape)
+        for name, leaf in leaves.items()
+    }
+    saved = {
+        name: _text("key" if "impl" in entry else entry["dtype"], entry["shape"])
+        for name, entry in description.items()
+    }
     differing = [
         f"{name}: saved {saved.get(name, 'nothing')}, now {wanted.get(name, 'nothing')}"
         for name in {**wanted, **saved}

@@ -63,19 +63,21 @@ def step(
     state: EnvState,
     action: Array,
     key: Array,
+    fresh: EnvState | None = None,
 ) -> tuple[EnvState, Transition]:
     """Advance one environment by one control step with an action [A], resetting it if its episode
-    ended. Every reset is freshly random. Consumes key."""
-    key_outcome, key_reset = jax.random.split(key)
+    ended. Consumes key.
+
+    fresh: the episode that follows, from `reset`; None draws it with the key.
+    """
+    if fresh is None:
+        key, key_reset = jax.random.split(key)
+        fresh = reset(task, task_params, key_reset)
     ctrl = task.control(task_params, state.task, action)
     with jax.named_scope("physics"):
         stepped, sensordata, overflows = physics.watched_step(state.params, state.physics, ctrl)
     finite = is_finite(stepped, sensordata)
-    out = task.outcome(
-        task_params, state.task, state.params, stepped, sensordata, action, key_outcome
-    )
-    fresh = reset(task, task_params, key_reset)
-
+    out = task.outcome(task_params, state.task, state.params, stepped, sensordata, action, key)
     steps = state.steps + 1
     terminated = out.terminated | ~finite
     truncated = ~terminated & (steps >= task.episode_steps)

@@ -13,7 +13,7 @@ from jax import Array
 from jaxrl_hw.envs import episode
 from jaxrl_hw.envs.episode import EnvState, Transition
 from jaxrl_hw.envs.physics.api import Physics
-from jaxrl_hw.envs.tasks.api import Task, TaskParams
+from jaxrl_hw.envs.tasks.api import Task, TaskParams, draw
 from jaxrl_hw.types import MILLION, EnvSpec, Motion, PhaseMask, Symmetry
 
 
@@ -21,10 +21,13 @@ class Env(NamedTuple):
     """N environments of one task on one engine, as pure functions.
 
     reset(key, task_params=None) -> EnvState, every leaf [N, ...]
-    step(state, action [N, A], key, task_params=None) -> (EnvState, Transition), leaves [N, ...]
+    fresh(key, count, task_params=None) -> EnvState, leaves [count, ...]
+    step(state, action [N, A], key, task_params=None, following=None) -> (EnvState, Transition)
 
-    Without task_params those of the run's start hold. step takes any number of environments, so
-    that each device may step its own.
+    Without task_params those of the run's start hold. An environment whose episode ends goes on as
+    its entry of `following`, from
+    `fresh`; None draws these anew. step takes any number of environments, so that each
+    device may step its own.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Env(NamedTuple):
     ahead_size: int = 0  # see `Task`
     action_limit: Any = None  # see `Task`
     action_set: Any = None  # the discrete actions [K, A]; None where they are continuous
+    fresh: Callable[..., Any] | None = None  # None: step draws them itself
     host_bytes_each: int = 0  # of `host_bytes`, what each environment takes
 
     @property
@@ -81,19 +85,31 @@ def make_vector_env(
     first = stages[0][1]
 
     def reset(key: Array, task_params: TaskParams = None) -> EnvState:
-        params = first if task_params is None else task_params
         key_reset, key_stagger = jax.random.split(key)
-        fresh = jax.vmap(lambda k: episode.reset(task, params, k))
-        state = fresh(jax.random.split(key_reset, num_envs))
+        state = fresh(key_reset, num_envs, task_params)
         stagger = jax.vmap(lambda s, k: episode.stagger(task, s, k))
         return stagger(state, jax.random.split(key_stagger, num_envs))
 
+    def fresh(key: Array, count: int, task_params: TaskParams = None) -> EnvState:
+        params = first if task_params is None else task_params
+        started: EnvState = jax.vmap(lambda k: episode.reset(task, params, k))(
+            draw(key, count, task.numbers[0])
+        )
+        return started
+
     def step(
-        state: EnvState, action: Array, key: Array, task_params: TaskParams = None
+        state: EnvState,
+        action: Array,
+        key: Array,
+        task_params: TaskParams = None,
+        following: EnvState | None = None,
     ) -> tuple[EnvState, Transition]:
         params = first if task_params is None else task_params
-        one = jax.vmap(lambda s, a, k: episode.step(task, physics, params, s, a, k))
-        return one(state, action, jax.random.split(key, len(action)))
+        if following is None:
+            key, key_fresh = jax.random.split(key)
+            following = fresh(key_fresh, len(action), task_params)
+        one = jax.vmap(lambda s, a, k, f: episode.step(task, physics, params, s, a, k, f))
+        return one(state, action, draw(key, len(action), task.numbers[1]), following)
 
     def phase_mask(task_params: TaskParams) -> PhaseMask | None:
         if task.phase_mask is None or not masked:
@@ -117,6 +133,7 @@ def make_vector_env(
         physics.host_bytes[0] + num_envs * physics.host_bytes[1],
         task.ahead_size,
         task.action_limit,
+        fresh=fresh,
         host_bytes_each=physics.host_bytes[1],
     )
 
@@ -159,9 +176,13 @@ def _without_idle_terms(task: Task, stages: Sequence[TaskParams]) -> Task:
 def make_key(seed: int) -> Array:
     """The run's random key.
 
-    Of the RngBitGenerator kind: its numbers are made by the device's own generator for all
-    environments at once. With threefry keys the hash is spelled out around every draw, which
-    costs twice the compile time and a tenth of the collection time on a CPU. ("unsafe" is JAX's
-    word for key splitting that has not been studied as well as threefry's.)
+    Of the threefry kind: a number follows from its key alone, whatever it is drawn together with
+    and on whichever device. (Its hash is spelled out around every draw: draw much at once.)
     """
-    return jax.random.key(seed, impl="unsafe_rbg")
+    return jax.random.key(seed, impl="threefry2x32")
+
+
+def rekeyed(key: Array) -> Array:
+    """A key of the run's kind that follows from one of any kind. Consumes key."""
+    words = jax.random.bits(key, (2,), jnp.uint32)
+    return jax.random.wrap_key_data(words, impl="threefry2x32")

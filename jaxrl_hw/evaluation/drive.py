@@ -22,6 +22,7 @@ from jaxrl_hw.config.factory import make_task
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs import episode
 from jaxrl_hw.envs.physics import servo
+from jaxrl_hw.envs.tasks.api import draw
 from jaxrl_hw.envs.vector import make_key
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.evaluation.trajectory import Step, Trajectory
@@ -130,25 +131,31 @@ def _make_driver(config: Config, num_envs: int, other: bool) -> Driver:
 
     def start(key: Array, command: Array, world: World) -> DriveState:
         key, key_envs = jax.random.split(key)
-        one = jax.vmap(lambda p, c, k: episode.reset(task, commanded(task, p, c), k))
-        envs = one(world.params, command, jax.random.split(key_envs, num_envs))
+        envs = fresh(world.params, command, key_envs)
         return DriveState(envs, world, key, jnp.zeros((), jnp.int32))
 
+    def fresh(params: Any, command: Array, key: Array) -> Any:
+        one = jax.vmap(lambda p, c, k: episode.reset(task, commanded(task, p, c), k))
+        return one(params, command, draw(key, num_envs, task.numbers[0]))
+
     def step(state: DriveState, action: Array, command: Array) -> tuple[DriveState, Step]:
-        key, key_step, key_push = jax.random.split(state.key, 3)
+        key, key_step, key_fresh, key_push = jax.random.split(state.key, 4)
         due = (state.steps > 0) & (state.steps % every == 0)
         envs, world = state.envs, state.world
         if task.name == "joystick":
             envs = _push(envs, world.push_speed * due, key_push)
-        keys = jax.random.split(key_step, num_envs)
-        envs, moved = jax.vmap(one)(envs, action, command, world.params, keys)
+        drawn = draw(key_step, num_envs, task.numbers[1])
+        following = fresh(world.params, command, key_fresh)
+        envs, moved = jax.vmap(one)(envs, action, command, world.params, drawn, following)
         qpos, qvel = envs.physics.qpos, envs.physics.qvel
         recorded = Step(qpos, qvel, command, moved.terminated, moved.reward, moved.diagnostics)
         return DriveState(envs, world, key, state.steps + 1), recorded
 
-    def one(state: Any, action: Array, command: Array, params: Any, key: Array) -> Any:
+    def one(
+        state: Any, action: Array, command: Array, params: Any, key: Array, following: Any
+    ) -> Any:
         now = commanded(task, params, command)
-        return episode.step(task, physics, now, state, action, key)
+        return episode.step(task, physics, now, state, action, key, following)
 
     start_jit = jax.jit(start, compiler_options=cpu_compiler.small_code())
     step_jit = jax.jit(step, compiler_options=cpu_compiler.small_code())

@@ -95,13 +95,8 @@ class Layout(NamedTuple):
         return jax.shard_map(many, mesh=self.mesh, in_specs=into, out_specs=out, check_vma=False)
 
     def _keys(self, key: Array) -> Array:
-        """A key for each shard. Consumes key.
-
-        Of the threefry kind: a number follows from its own key alone. Of the run's kind of key a
-        vmap draws all numbers from the first key, which would be another on every device.
-        """
-        words = jax.random.bits(key, (2,), jnp.uint32)
-        return jax.random.split(jax.random.wrap_key_data(words, impl="threefry2x32"), self.shards)
+        """A key for each shard. Consumes key."""
+        return jax.random.split(key, self.shards)
 
     def _cut(self, envs: RolloutState) -> RolloutState:
         """Leaves [N, ...] as [shards, N / shards, ...]."""

@@ -13,7 +13,7 @@ from jaxrl_hw.checkpointing.description import read_meta
 from jaxrl_hw.checkpointing.mirror import copied_back, replace_damaged
 from jaxrl_hw.checkpointing.restore import AllDamagedError, restore_from
 from jaxrl_hw.checkpointing.run_dir import RunDir
-from jaxrl_hw.envs.vector import Env
+from jaxrl_hw.envs.vector import Env, make_key, rekeyed
 from jaxrl_hw.loggers.console import Console
 from jaxrl_hw.planning.continuation import RESUME_WORDS
 from jaxrl_hw.planning.halving import missing
@@ -53,7 +53,7 @@ def restore_state(
         console.message(f"starting from iteration {found[1]} of {path}")
     if found is None:
         return None
-    state: TrainState = found[0]
+    state: TrainState = _with_key_of_now(found[0], console)
     if plan.iterations_done and plan.halvings:
         settings = read_meta(checkpoints.store.folder(found[1])).get("config", {})
         state = slowed(state, algorithm, missing(settings, plan.halvings))
@@ -71,6 +71,17 @@ def restore_state(
     else:
         return _with_replay(state, env, algorithm, console)
     return with_fresh_envs(state, env, algorithm, config.seed)
+
+
+def _with_key_of_now(state: TrainState, console: Console) -> TrainState:
+    """The state, its random key made anew where it is of a kind that an earlier version used."""
+    if state.key.dtype == make_key(0).dtype:
+        return state
+    console.message(
+        "an earlier version drew this run's random numbers in another way: it goes on with other "
+        "numbers, so not as it would have gone on there"
+    )
+    return state._replace(key=rekeyed(state.key))
 
 
 def _with_replay(state: TrainState, env: Env, algorithm: Algorithm, console: Console) -> TrainState:

@@ -47,6 +47,10 @@ def collect(
 ) -> tuple[RolloutState, Batch, Metrics]:
     """Act in every environment for `algorithm.unroll` control steps. Consumes key.
 
+    The episodes that may begin meanwhile are drawn beforehand, one for each environment: to draw
+    one at every step would cost more than it gives. Two that begin in the same environment, in the
+    same iteration, start alike.
+
     task_params: that hold meanwhile; None for those of the run's start.
     shards: of which the state is one; the means and the metrics are over all of them.
     """
@@ -56,11 +60,14 @@ def collect(
         (envs, memory), (key_act, key_step) = carry, jax.random.split(key)
         with jax.named_scope("policy"):
             action, extras, memory = algorithm.act(learner, envs.obs, key_act, phase_mask, memory)
-        after, moved = env.step(envs, action, key_step, task_params)
+        after, moved = env.step(envs, action, key_step, task_params, *following)
         memory = forget(memory, moved.terminated | moved.truncated)
         return (after, memory), (envs.obs, action, extras, moved)
 
-    keys = jax.random.split(key, algorithm.unroll)
+    key_fresh, key_steps = jax.random.split(key)
+    count = len(jax.tree.leaves(state.envs)[0])
+    following = () if env.fresh is None else (env.fresh(key_fresh, count, task_params),)
+    keys = jax.random.split(key_steps, algorithm.unroll)
     carry, (obs, action, extras, moved) = lax.scan(step, (state.envs, state.memory), keys)
     envs, memory = carry
     batch = Batch(

@@ -1,8 +1,6 @@
 """Several learners as one: the halves of a train step vmapped over seeds.
 
-Each seed draws the random numbers that it draws alone. A vmap over keys of the run's kind would
-draw all numbers from the first one (`envs.vector.make_key`), so over this axis, and no other, the
-draws are one after the other.
+Each seed draws the random numbers that it draws alone.
 """
 
 from __future__ import annotations
@@ -11,9 +9,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
-from jax.extend.core import primitives
-from jax.interpreters import batching
 
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.training.layout import Layout, layout_of
@@ -54,29 +49,3 @@ def arrangement_of(config: Config) -> Layout | Stacked | None:
     """That of a config whose devices and environments are settled; None for one learner on one
     device."""
     return Stacked(config.seeds) if config.seeds > 1 else layout_of(config)
-
-
-def _draw_in_turn(primitive: Any) -> None:
-    """Let a primitive of random keys draw for each seed by itself; over other axes as ever."""
-    usual = batching.fancy_primitive_batchers[primitive]
-
-    def batched(axis: Any, args: Any, dims: Any, **params: Any) -> Any:
-        if axis.name != _SEEDS:
-            return usual(axis, args, dims, **params)
-
-        def of_seed(i: int) -> list[Any]:
-            pairs = zip(args, dims, strict=True)
-            return [x if d is None else jax.lax.index_in_dim(x, i, d, False) for x, d in pairs]
-
-        own = map(of_seed, range(axis.size))
-        return jnp.stack([primitive.bind(*each, **params) for each in own]), 0
-
-    batching.fancy_primitive_batchers[primitive] = batched
-
-
-for _primitive in (
-    primitives.random_bits_p,
-    primitives.random_split_p,
-    primitives.random_fold_in_p,
-):
-    _draw_in_turn(_primitive)

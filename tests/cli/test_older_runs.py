@@ -8,8 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jax
 import pytest
 
+from jaxrl_hw import load_run
 from jaxrl_hw.cli.flags import parse
 from jaxrl_hw.config.migrations import as_now
 from jaxrl_hw.config.presets import preset_config
@@ -42,6 +44,24 @@ def trained_with(folder: Path, **joystick: Any) -> None:
 
 def told(folder: Path, *more: str) -> list[str]:
     return ["--robot", "cartpole", "--run-dir", str(folder), "--iterations", "3", *more]
+
+
+@pytest.mark.slow
+def test_a_run_with_random_keys_of_an_earlier_kind_goes_on_and_says_so_once(
+    older: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = load_run(older).state
+    assert jax.random.key_data(before.key).shape == (4,), "not the kind that runs draw with now"
+    said = []
+    for goal in ("3", "4"):
+        assert main([*told(older), "--iterations", goal]) == 0
+        said.append("random numbers" in " ".join(capsys.readouterr().out.split()))
+    assert said == [True, False]
+    after = load_run(older).state
+    assert after.key.dtype == jax.random.key(0).dtype
+    assert int(after.iteration) == 4
+    for old, new in zip(jax.tree.leaves(before.params), jax.tree.leaves(after.params), strict=True):
+        assert float(abs(old - new).max()) < 0.05, "what was learned goes on"
 
 
 @pytest.mark.slow

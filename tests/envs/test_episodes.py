@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl_hw.config.factory import make_env
+from jaxrl_hw.config.factory import make_env, make_task
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.tasks.cartpole.settings import CartpoleConfig
 from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
-from jaxrl_hw.envs.vector import Env
+from jaxrl_hw.envs.vector import Env, make_vector_env
 from jaxrl_hw.training.rollout import collect, init_rollout
 from jaxrl_hw.types import Algorithm, Learner, Needs, Observation
 
@@ -267,3 +267,43 @@ def test_diverged_environments_are_counted_in_the_metrics(long: Env) -> None:
     assert int(metrics["nonfinite_envs"]) == 2  # once each: they were reset
     np.testing.assert_array_equal(batch.terminated[0], [False, True, True, False])
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((after.envs, batch)))
+
+
+@pytest.mark.slow
+def test_an_episode_that_ends_is_followed_by_the_one_that_was_drawn(short: Env) -> None:
+    drawn = short.fresh(jax.random.key(3), N)
+    after, moved = short.step(start(short, 4), PUSH, KEY, None, drawn)
+    np.testing.assert_array_equal(moved.truncated, True)
+    assert same_bits(jax.tree.leaves(after), jax.tree.leaves(drawn))
+    assert not same_bits(row(drawn, 0), row(drawn, 1)), "each environment has its own"
+
+
+def drawn_in(jaxpr: Any) -> list[tuple[int, ...]]:
+    """The shapes of all blocks of random bits that a computation draws."""
+    found = []
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "random_bits":
+            found.append(equation.outvars[0].aval.shape)
+        for inner in jax.core.jaxprs_in_params(equation.params):
+            found += drawn_in(inner)
+    return found
+
+
+def test_a_control_step_draws_its_random_numbers_in_one_block(legs: Env) -> None:
+    envs, action = jax.eval_shape(legs.reset, KEY), jnp.zeros((N, legs.action_size))
+    drawn = drawn_in(jax.make_jaxpr(legs.step)(envs, action, KEY, None, envs).jaxpr)
+    assert len(drawn) == 1
+    assert drawn[0][0] == N
+    reset = drawn_in(jax.make_jaxpr(lambda key: legs.fresh(key, N))(KEY).jaxpr)
+    assert len(reset) == 1
+
+
+@pytest.mark.slow
+def test_a_task_that_takes_keys_gets_one_for_each_environment() -> None:
+    """As tasks of other packages and of users do."""
+    task, physics = make_task(Config(robot="cartpole", physics="native", num_envs=N))
+    by_key = make_vector_env(task._replace(numbers=(0, 0)), physics, N)
+    starts = by_key.reset(KEY).physics.qpos
+    assert len(np.unique(np.asarray(starts), axis=0)) == N
+    for i, key in enumerate(jax.random.split(jax.random.split(KEY)[0], N)):
+        np.testing.assert_array_equal(starts[i], task.reset(task.params, key).physics.qpos)

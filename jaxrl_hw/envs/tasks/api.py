@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax
 from jax import Array
 
 from jaxrl_hw.envs.physics.api import ModelParams, PhysState
@@ -44,7 +45,8 @@ class Task(NamedTuple):
     outcome(task_params, task_state, params, physics, sensordata, action, key) -> Outcome
 
     Tasks read qpos, qvel, time and sensordata only, so both engines feed the same code. Each key is
-    consumed.
+    consumed. A task that says how many random `numbers` it takes is given these in place of a key
+    (`uniform` takes either): those of all environments are then drawn in one block.
     """
 
     name: str
@@ -79,7 +81,21 @@ class Task(NamedTuple):
     action_limit: Any = None
     """[A], how far each entry of an action can usefully go from 0: where the joint's range ends;
     None for 1 everywhere."""
+    numbers: tuple[int, int] = (0, 0)
+    """Uniform random numbers that reset() and outcome() take; 0 where it takes a key."""
     stagger: bool = False
     """Start a run's first episodes somewhere along the time limit. For tasks that end by the time
     limit alone: their environments would all end in the same iteration. Where falls end episodes
     too, these soon set the clocks apart."""
+
+
+def draw(key: Array, count: int, size: int) -> Array:
+    """Randomness for `count` environments: uniform numbers in [0, 1) [count, size]; of size 0 a key
+    for each. Consumes key."""
+    return jax.random.uniform(key, (count, size)) if size else jax.random.split(key, count)
+
+
+def uniform(random: Array, size: int) -> Array:
+    """Uniform numbers in [0, 1) [size]: from a key, which is consumed, or those drawn before."""
+    is_key = jax.numpy.issubdtype(random.dtype, jax.dtypes.prng_key)
+    return jax.random.uniform(random, (size,)) if is_key else random

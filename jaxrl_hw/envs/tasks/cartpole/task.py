@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from jaxrl_hw.envs.physics.api import ModelParams, PhysState, nominal_params, state_at
-from jaxrl_hw.envs.tasks.api import Outcome, Start, Task
+from jaxrl_hw.envs.tasks.api import Outcome, Start, Task, uniform
 from jaxrl_hw.envs.tasks.cartpole.settings import CartpoleConfig
 from jaxrl_hw.types import Observation
 
 FIELDS = ("body_mass", "body_inertia", "body_subtreemass")
 OBS_SIZE = 5
+NUMBERS = 3
+"""Random numbers of a fresh episode."""
 ENERGY, UPRIGHT, BALANCED = 0.3, 0.2, 0.5
 RAIL_COST, EFFORT_COST = 0.1, 0.01
 GRAVITY = 9.81
@@ -51,11 +52,11 @@ def make(config: CartpoleConfig, robot: Any, model: Any) -> Task:
     at_home = state_at(model)
 
     def reset(p: CartpoleParams, key: Array) -> Start:
-        key_mass, key_pole = jax.random.split(key)
         params, physics = nominal, at_home
         if config.randomize:
-            params = _draw_params(p, nominal, model.body("pole").id, key_mass)
-            offset = 2.0 * jax.random.uniform(key_pole, (2,)) - 1.0
+            u = uniform(key, NUMBERS)
+            params = _model_params(p, nominal, model.body("pole").id, u[0])
+            offset = 2.0 * u[1:] - 1.0
             angle = at_home.qpos[1] + p.start_angle * offset[1]
             physics = at_home._replace(qpos=jnp.stack([0.5 * offset[0], angle]))
         return Start(physics, params, CartpoleState(jnp.zeros(1)), _observe(physics))
@@ -96,14 +97,15 @@ def make(config: CartpoleConfig, robot: Any, model: Any) -> Task:
         outcome=outcome,
         params=params_of(config),
         params_of=params_of,
+        numbers=(NUMBERS, 0),
         stagger=True,
     )
 
 
-def _draw_params(p: CartpoleParams, nominal: ModelParams, pole: int, key: Array) -> ModelParams:
-    """Model values with another mass of the pole, a body's id. Consumes key."""
+def _model_params(p: CartpoleParams, nominal: ModelParams, pole: int, u: Array) -> ModelParams:
+    """Model values with another mass of the pole, a body's id, by a uniform number u []."""
     low, high = (jnp.asarray(bound, jnp.float32) for bound in p.pole_mass)
-    factor = low + (high - low) * jax.random.uniform(key)
+    factor = low + (high - low) * u
     added = nominal["body_mass"][pole] * (factor - 1.0)
     return {
         "body_mass": nominal["body_mass"].at[pole].add(added),

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -49,10 +48,10 @@ def subtree_matrix(model: Any) -> np.ndarray:
     return matrix
 
 
-def draw_numbers(parts: Parts, model: Any, key: Array) -> Numbers:
-    """All random numbers of an episode's robot, drawn in one block. Consumes key."""
+def wanted_numbers(parts: Parts, model: Any) -> dict[str, int]:
+    """How many random numbers each of an episode's own properties takes."""
     nbody, nv, nu = int(model.nbody), int(model.nv), int(model.nu)
-    wanted = {
+    return {
         "link": nbody,
         "friction": nv,
         "armature": nv,
@@ -69,9 +68,12 @@ def draw_numbers(parts: Parts, model: Any, key: Array) -> Numbers:
         "action_delay": 1 * parts.action_delay,
         "observation_delay": 1 * parts.observation_delay,
     }
-    u = jax.random.uniform(key, (sum(wanted.values()),), minval=-1.0, maxval=1.0)
+
+
+def named(wanted: dict[str, int], unit: Array) -> Numbers:
+    """Numbers in [-1, 1) [sum of `wanted`] by what they are for."""
     ends = np.cumsum(list(wanted.values()))
-    return dict(zip(wanted, jnp.split(u, ends[:-1]), strict=True))
+    return dict(zip(wanted, jnp.split(unit, ends[:-1]), strict=True))
 
 
 def model_params(
@@ -85,7 +87,7 @@ def model_params(
       torso: id of the body whose mass and centre of mass vary on their own.
       floor: id of the floor geom; by its priority its friction decides every foot contact.
       nominal: the model's own values of `fields`.
-      u: from `draw_numbers`.
+      u: from `named`.
     """
     factor = _between(u["link"], params.link_mass)
     mass = nominal["body_mass"] * factor
@@ -138,7 +140,7 @@ def own_of(
     Args:
       params: ranges.
       parts: what the task simulates.
-      u: from `draw_numbers`.
+      u: from `named`.
       timestep, control_dt: a physics step and a control step, s.
     """
     own: Own = {}
@@ -157,16 +159,20 @@ def own_of(
     return own
 
 
-def draw_pose(params: JoystickParams, body: Legged, at_home: PhysState, key: Array) -> PhysState:
-    """The home pose with a random heading, joint offsets and base velocity. Consumes key.
+def pose_size(body: Legged) -> int:
+    """How many random numbers `start_pose` takes."""
+    return len(body.home) + 7
+
+
+def start_pose(params: JoystickParams, body: Legged, at_home: PhysState, u: Array) -> PhysState:
+    """The home pose with a heading, joint offsets and base velocity by random numbers.
 
     Args:
       params: how large each may be.
       body: the robot's joints.
       at_home: the home pose.
-      key: consumed.
+      u: in [-1, 1), [pose_size].
     """
-    u = jax.random.uniform(key, (len(body.home) + 7,), minval=-1.0, maxval=1.0)
     joints = jnp.clip(body.home + params.start_joint * u[7:], body.lower, body.upper)
     yaw = geometry.yaw_quat(params.start_yaw * u[0])
     qpos = at_home.qpos.at[3:7].set(yaw).at[body.qadr].set(joints)

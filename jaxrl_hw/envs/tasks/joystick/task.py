@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -17,7 +16,7 @@ from jaxrl_hw.envs.physics.api import (
     sensordata_at,
     state_at,
 )
-from jaxrl_hw.envs.tasks.api import Outcome, Start, Task
+from jaxrl_hw.envs.tasks.api import Outcome, Start, Task, uniform
 from jaxrl_hw.envs.tasks.joystick import (
     commands,
     gait,
@@ -104,6 +103,7 @@ def _task(t: Joystick) -> Task:
             params.standing_phase, t.body.feet_from_rates, params.standing_phase_speed
         ),
         late=t.parts.action_delay,
+        numbers=(sum(_reset_numbers(t)), sum(_outcome_numbers(t))),
         action_limit=action_limit(t.body, np.asarray(t.robot.action_scale, np.float32)),
         with_parts=lambda stages: _with_parts(t, stages),
         motion_prior=lambda: gait.stepping_in_place(params_of(settings), t.robot, t.model, t.body),
@@ -117,14 +117,15 @@ def _control(t: Joystick, state: JoystickState, action: Array) -> Array:
 
 
 def _reset(t: Joystick, p: JoystickParams, key: Array) -> Start:
-    key_params, key_pose, key_task, key_noise = jax.random.split(key, 4)
+    sizes = _reset_numbers(t)
+    u, unit, *of_robot = jnp.split(uniform(key, sum(sizes)), np.cumsum(sizes)[:-1])
     params, physics, own = t.nominal, t.at_home, sensors.Own()
     if t.settings.randomize:
-        numbers = randomize.draw_numbers(t.parts, t.model, key_params)
-        params = randomize.model_params(p, t.model, t.torso, t.floor, t.nominal, numbers)
-        own = randomize.own_of(p, t.parts, numbers, t.timestep, t.dt)
-        physics = randomize.draw_pose(p, t.body, t.at_home, key_pose)
-    u = _event_numbers(t, key_task)
+        numbers, of_pose = (_signed(part) for part in of_robot)
+        found = randomize.named(randomize.wanted_numbers(t.parts, t.model), numbers)
+        params = randomize.model_params(p, t.model, t.torso, t.floor, t.nominal, found)
+        own = randomize.own_of(p, t.parts, found, t.timestep, t.dt)
+        physics = randomize.start_pose(p, t.body, t.at_home, of_pose)
     state = JoystickState(
         command=commands.draw(p, u[0:4]),
         command_left=_steps(t, u[4], p.resample_s),
@@ -138,7 +139,7 @@ def _reset(t: Joystick, p: JoystickParams, key: Array) -> Start:
     readings = signals.readings(t, state, params, physics, jnp.asarray(t.home_sensordata))
     # before an episode's first moment nothing has moved
     state = state._replace(own=sensors.remembered(own, readings))
-    return Start(physics, params, state, _observe(p, readings, state.own, key_noise))
+    return Start(physics, params, state, _observe(p, readings, state.own, unit))
 
 
 def _outcome(
@@ -151,12 +152,13 @@ def _outcome(
     action: Array,
     key: Array,
 ) -> Outcome:
-    key_events, key_noise = jax.random.split(key)
+    sizes = _outcome_numbers(t)
+    u, unit = jnp.split(uniform(key, sum(sizes)), sizes[:1])
     found = signals.of(t, p, state, params, physics, sensordata, action)
     parts = rewards.weighted(found, p.reward, t.dt)
-    physics, state = _advance(t, p, state, physics, action, key_events)
+    physics, state = _advance(t, p, state, physics, action, u)
     readings = signals.readings(t, state, params, physics, sensordata)
-    obs = _observe(p, readings, state.own, key_noise)
+    obs = _observe(p, readings, state.own, unit)
     state = state._replace(own=sensors.remembered(state.own, readings))
     return Outcome(physics, state, obs, parts, found.fell, signals.diagnostics(t, found))
 
@@ -167,10 +169,9 @@ def _advance(
     state: JoystickState,
     physics: PhysState,
     action: Array,
-    key: Array,
+    u: Array,
 ) -> tuple[PhysState, JoystickState]:
-    """Move the phase on; a new command and a push where they are due. Consumes key."""
-    u = _event_numbers(t, key)
+    """Move the phase on; a new command and a push where they are due, by uniform numbers u."""
     command_left, push_left = state.command_left - 1, state.push_left - 1
     due, pushed = command_left <= 0, push_left <= 0
     if isinstance(state.ahead, Ahead):
@@ -193,12 +194,24 @@ def _advance(
     )
 
 
-def _event_numbers(t: Joystick, key: Array) -> Array:
-    """Uniform numbers for what happens to a robot: 8, and 6 for what is drawn in advance.
+def _outcome_numbers(t: Joystick) -> tuple[int, int]:
+    """Random numbers for what happens to a robot, 8 and 6 for what is drawn in advance, and for
+    the noise of its observation."""
+    noise, _ = observation_sizes(len(t.body.home), len(t.robot.feet))
+    return 14 if t.settings.foresight else 8, noise
 
-    Consumes key.
-    """
-    return jax.random.uniform(key, (14 if t.settings.foresight else 8,))
+
+def _reset_numbers(t: Joystick) -> tuple[int, ...]:
+    """The same for a fresh episode; then for its robot's own properties and for its pose."""
+    if not t.settings.randomize:
+        return _outcome_numbers(t)
+    of_robot = sum(randomize.wanted_numbers(t.parts, t.model).values())
+    return *_outcome_numbers(t), of_robot, randomize.pose_size(t.body)
+
+
+def _signed(u: Array) -> Array:
+    """Numbers in [0, 1) mapped onto [-1, 1)."""
+    return 2.0 * u - 1.0
 
 
 def _draw_ahead(p: JoystickParams, u: Array) -> Ahead:
@@ -223,11 +236,9 @@ def _push(p: JoystickParams, u: Array) -> Array:
 
 
 def _observe(
-    p: JoystickParams, readings: observations.Readings, own: sensors.Own, key: Array
+    p: JoystickParams, readings: observations.Readings, own: sensors.Own, u: Array
 ) -> Observation:
-    size, _ = observation_sizes(readings.joint.shape[0], readings.foot_height.shape[0])
-    unit = jax.random.uniform(key, (size,), minval=-1.0, maxval=1.0)
-    return observations.observe(readings, sensors.seen(own, readings), unit, p.noise)
+    return observations.observe(readings, sensors.seen(own, readings), _signed(u), p.noise)
 
 
 def _steps(t: Joystick, u: Array, seconds: Range) -> Array:
