@@ -12,6 +12,7 @@ from jaxrl_hw.cli.flags import parse_layers, taken
 from jaxrl_hw.cli.plan_cards import cards_notes, cards_table, plan_cards
 from jaxrl_hw.cli.settings_help import Command
 from jaxrl_hw.config.origins import DEFAULT, Layer, Origin, origins
+from jaxrl_hw.config.resolve import of_seed, seed_folders
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.hardware import compilers, profiles
@@ -55,8 +56,10 @@ def print_plan(argv: Sequence[str]) -> int:
             raise UserError("--compile is for a card that is not here: add --gpu NAME")
         if gpu is None:
             layers = _layers(words)
-            plan = _plan_here(layers[-1].config, console, probing)
-            plan = replace(plan, origins=_origins(layers, plan))
+            config = layers[-1].config
+            plan = _plan_here(_first(config), console, probing)
+            asked = replace(plan.config, run_dir=config.run_dir, mirror=config.mirror)
+            plan = replace(plan, origins=_origins(layers, replace(plan, config=asked)))
         elif "," in gpu and not probing:
             return _compare(gpu.split(","), words, console, compiling, as_data)
         elif probing:
@@ -109,6 +112,14 @@ def _origins(layers: list[Layer], plan: Plan) -> dict[str, Origin]:
     settled = "the run so far" if plan.iterations_done else f"for the {plan.hardware.name}"
     found = origins([*layers, Layer(settled, plan.config)])
     return {key: one for key, one in found.items() if one.origin != DEFAULT}
+
+
+def _first(config: Config) -> Config:
+    """The config of the run that stands for all: the first one of several seeds."""
+    if config.seeds == 1:
+        return config
+    last = config.seed + config.seeds - 1
+    return of_seed(config, config.seed, seed_folders(config, (config.seed, last))[0])
 
 
 def _plan_here(config: Config, console: Console, probing: bool) -> Plan:

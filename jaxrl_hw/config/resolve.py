@@ -132,3 +132,9 @@ def seed_folders(config: Config, seeds: Sequence[int]) -> list[Path]:
     if not config.run_dir:
         folder = folder.with_name(f"{folder.name}-{seeds[-1]}")
     return [folder / f"seed-{seed}" for seed in seeds]
+
+
+def of_seed(config: Config, seed: int, folder: Path) -> Config:
+    """The config of one of several seeds, whose folder is from `seed_folders`."""
+    mirror = str(Path(config.mirror) / folder.parent.name) if config.mirror else ""
+    return replace(config, seed=seed, run_dir=str(folder), mirror=mirror)

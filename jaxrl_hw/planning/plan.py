@@ -96,12 +96,17 @@ class Plan:
             ("speed", self._speed()),
             ("duration", str(self.duration or "unknown, as its speed is")),
             ("XLA", ", ".join(xla)),
-            ("run folder", str(self.folder)),
+            ("run folder", self._folder()),
             ("checkpoints", storage_text(c, self.storage)),
             *([("mirror", str(mirror.path))] if (mirror := self.mirror) else []),
             ("start", self._start()),
             ("goal", f"{goal_text(c)}{limit}"),
         ]
+
+    def _folder(self) -> str:
+        more = self.config.seeds - 1
+        beside = "another" if more == 1 else f"{more} others"
+        return f"{self.folder}, and {beside} beside it" if more else str(self.folder)
 
     def resized(self, config: Config) -> Plan:
         """The same plan with another number of environments, or of minibatches."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from jaxrl_hw.checkpointing.run_dir import RunDir
 from jaxrl_hw.config import validation
-from jaxrl_hw.config.resolve import seed_folders
+from jaxrl_hw.config.resolve import of_seed, seed_folders
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.config.units import parse_duration
 from jaxrl_hw.errors import RunError, UserError
@@ -114,13 +114,7 @@ def _numbers(config: Config, seeds: int | Sequence[int]) -> list[int]:
 
 def _own(config: Config, index: int, seed: int, folder: Path) -> Config:
     """The config of one seed."""
-    return replace(
-        config,
-        seed=seed,
-        run_dir=str(folder),
-        mirror=str(Path(config.mirror) / folder.parent.name) if config.mirror else "",
-        profile=config.profile if index == 0 else 0,
-    )
+    return replace(of_seed(config, seed, folder), profile=config.profile if index == 0 else 0)
 
 
 class _Together:

@@ -217,3 +217,15 @@ def test_a_value_that_cannot_be_used_is_refused_in_one_line(
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert value in err
+
+
+def test_the_plan_of_several_seeds_names_the_folders_that_they_train_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["--robot", "cartpole", "--num-envs", "4", "--physics", "native", "--seed", "2"]
+    found = []
+    for more in ([], ["--run-dir", "mine"]):
+        assert main([*words, "--seeds", "3", *more, "--json"]) == 0
+        found.append(json.loads(capsys.readouterr().out)["config"]["run_dir"])
+    assert found == ["runs/cartpole-cartpole-ppo-2-4/seed-2", "mine/seed-2"]
