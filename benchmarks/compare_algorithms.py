@@ -103,7 +103,7 @@ TASKS = {
 
 def main(argv: Sequence[str]) -> None:
     args = _parse(argv)
-    kept = _read(args.out)
+    kept = read(args.out)
     for name in args.only:
         task = TASKS[name]
         for algo, flags in task.flags.items():
@@ -115,7 +115,7 @@ def main(argv: Sequence[str]) -> None:
                 run = {"task": name, "algo": algo, "seed": seed, **trained(words, task)}
                 print(json.dumps({k: v for k, v in run.items() if k != "curve"}), flush=True)
                 kept = [old for old in kept if _key(old) != _key(run)] + [run]
-                _write(args.out, kept)
+                write(args.out, kept, _key, Path(__file__).name)
     print("\n".join(table(kept)))
     compare_plot.draw(args.out.with_suffix(".png"), kept, {n: t.measure for n, t in TASKS.items()})
     print(f"written to {args.out} and {args.out.with_suffix('.png').name}")
@@ -203,17 +203,17 @@ def table(runs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _line(what: str, algo: str, runs: Sequence[Mapping[str, Any]]) -> str:
     met = [run["reached"] for run in runs if run["reached"]]
-    steps = _spread([one["env_steps"] / 1e6 for one in met], "{:.3g}M")
-    times = _spread([one["wall_s"] for one in met], "{:.0f} s")
+    steps = spread_text([one["env_steps"] / 1e6 for one in met], "{:.3g}M")
+    times = spread_text([one["wall_s"] for one in met], "{:.0f} s")
     if met:
         times += f", longest {max(one['wall_s'] for one in met):.0f} s"
     memory = statistics.median(run["memory_bytes"] for run in runs) / 1e6
-    end = _spread([run["curve"][-1][2] for run in runs if run["curve"]], "{:.3g}")
+    end = spread_text([run["curve"][-1][2] for run in runs if run["curve"]], "{:.3g}")
     cells = (what, algo, f"{len(met)} of {len(runs)}", steps, times, f"{memory:.0f} MB", end)
     return f"| {' | '.join(cells)} |"
 
 
-def _spread(values: Sequence[float], form: str) -> str:
+def spread_text(values: Sequence[float], form: str) -> str:
     """The interquartile mean and its interval; of few values the mean."""
     if not values:
         return "-"
@@ -228,15 +228,17 @@ def _key(run: Mapping[str, Any]) -> tuple[Any, ...]:
     return run["task"], run["algo"], run["seed"]
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
+def read(path: Path) -> list[dict[str, Any]]:
+    """Runs that were kept; none where there is no file yet."""
     kept: list[dict[str, Any]] = json.loads(path.read_text())["runs"] if path.exists() else []
     return kept
 
 
-def _write(path: Path, runs: Sequence[Mapping[str, Any]]) -> None:
-    order = sorted(runs, key=lambda run: str(_key(run)))
+def write(path: Path, runs: Sequence[Mapping[str, Any]], key: Any, script: str) -> None:
+    """Keep runs, in the order of a key of theirs."""
+    order = sorted(runs, key=lambda run: str(key(run)))
     lines = ",\n".join(f"  {json.dumps(run)}" for run in order)
-    command = "python benchmarks/compare_algorithms.py"
+    command = f"python benchmarks/{script}"
     path.write_text(f'{{"command": "{command}", "runs": [\n{lines}\n]}}\n')
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from compare_algorithms import TASKS, trained
+from compare_algorithms import TASKS, read, trained, write
 from scipy import stats
 
 from jaxrl_hw.cli.arguments import OneLineParser
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(words: Sequence[str]) -> int:
     args = _parse(words)
     out = args.out or RESULTS / f"precision-curves-{detect().platform}.json"
-    kept: list[dict[str, Any]] = json.loads(out.read_text())["runs"] if out.exists() else []
+    kept = read(out)
     task = TASKS[TASK]
     for seed in range(args.seeds):
         for algo in args.only:
@@ -55,7 +55,7 @@ def _run(words: Sequence[str]) -> int:
                 run = {"algo": algo, "precision": precision, "seed": seed, **found}
                 print(json.dumps({k: v for k, v in run.items() if k != "curve"}), flush=True)
                 kept = [old for old in kept if _key(old) != _key(run)] + [run]
-                _write(out, kept)
+                write(out, kept, _key, Path(__file__).name)
     print("\n".join(table(kept)))
     print(f"written to {out}")
     return DONE
@@ -106,12 +106,6 @@ def _figures(runs: Sequence[Run], algo: str, precision: str) -> np.ndarray:
 
 def _key(run: Run) -> tuple[Any, ...]:
     return run["algo"], run["precision"], run["seed"]
-
-
-def _write(path: Path, runs: Sequence[Run]) -> None:
-    lines = ",\n".join(f"  {json.dumps(run)}" for run in sorted(runs, key=_key))
-    command = "python benchmarks/precision_curves.py"
-    path.write_text(f'{{"command": "{command}", "runs": [\n{lines}\n]}}\n')
 
 
 if __name__ == "__main__":
