@@ -21,13 +21,10 @@ class Env(NamedTuple):
     """N environments of one task on one engine, as pure functions.
 
     reset(key, task_params=None) -> EnvState, every leaf [N, ...]
-    fresh(key, count, task_params=None) -> EnvState, leaves [count, ...]
-    step(state, action [N, A], key, task_params=None, following=None) -> (EnvState, Transition)
+    step(state, action [N, A], key, task_params=None) -> (EnvState, Transition), leaves [N, ...]
 
-    Without task_params those of the run's start hold. An environment whose episode ends goes on as
-    its entry of `following`, from
-    `fresh`; None draws these anew. step takes any number of environments, so that each
-    device may step its own.
+    Without task_params those of the run's start hold. step takes any number of environments, so
+    that each device may step its own. A `VectorStep` can be given the episodes that follow.
     """
 
     name: str
@@ -48,13 +45,46 @@ class Env(NamedTuple):
     ahead_size: int = 0  # see `Task`
     action_limit: Any = None  # see `Task`
     action_set: Any = None  # the discrete actions [K, A]; None where they are continuous
-    fresh: Callable[..., Any] | None = None  # None: step draws them itself
     host_bytes_each: int = 0  # of `host_bytes`, what each environment takes
 
     @property
     def spec(self) -> EnvSpec:
         """What an algorithm is made for."""
         return spec_of(self, self.action_set)
+
+
+class VectorStep:
+    """Steps environments of a task on an engine side by side: `Env.step`.
+
+    An environment whose episode ends goes on as its entry of `following`, from `fresh`; without it
+    they are drawn anew at every step.
+    """
+
+    def __init__(self, task: Task, physics: Physics, first: TaskParams) -> None:
+        self._task, self._physics, self._first = task, physics, first
+
+    def fresh(self, key: Array, count: int, task_params: TaskParams = None) -> EnvState:
+        """So many fresh episodes, leaves [count, ...]. Consumes key."""
+        params = self._first if task_params is None else task_params
+        one = jax.vmap(lambda k: episode.reset(self._task, params, k))
+        started: EnvState = one(draw(key, count, self._task.numbers[0]))
+        return started
+
+    def __call__(
+        self,
+        state: EnvState,
+        action: Array,
+        key: Array,
+        task_params: TaskParams = None,
+        following: EnvState | None = None,
+    ) -> tuple[EnvState, Transition]:
+        task, physics, count = self._task, self._physics, len(action)
+        params = self._first if task_params is None else task_params
+        if following is None:
+            key, key_fresh = jax.random.split(key)
+            following = self.fresh(key_fresh, count, task_params)
+        one = jax.vmap(lambda s, a, k, f: episode.step(task, physics, params, s, a, k, f))
+        return one(state, action, draw(key, count, task.numbers[1]), following)
 
 
 def spec_of(of: Env | Task, action_set: Any = None) -> EnvSpec:
@@ -83,33 +113,13 @@ def make_vector_env(
     masks = [task.phase_mask(p) for _, p in stages] if task.phase_mask else []
     masked = any(np.any(mask.clock) for mask in masks)
     first = stages[0][1]
+    step = VectorStep(task, physics, first)
 
     def reset(key: Array, task_params: TaskParams = None) -> EnvState:
         key_reset, key_stagger = jax.random.split(key)
-        state = fresh(key_reset, num_envs, task_params)
+        state = step.fresh(key_reset, num_envs, task_params)
         stagger = jax.vmap(lambda s, k: episode.stagger(task, s, k))
         return stagger(state, jax.random.split(key_stagger, num_envs))
-
-    def fresh(key: Array, count: int, task_params: TaskParams = None) -> EnvState:
-        params = first if task_params is None else task_params
-        started: EnvState = jax.vmap(lambda k: episode.reset(task, params, k))(
-            draw(key, count, task.numbers[0])
-        )
-        return started
-
-    def step(
-        state: EnvState,
-        action: Array,
-        key: Array,
-        task_params: TaskParams = None,
-        following: EnvState | None = None,
-    ) -> tuple[EnvState, Transition]:
-        params = first if task_params is None else task_params
-        if following is None:
-            key, key_fresh = jax.random.split(key)
-            following = fresh(key_fresh, len(action), task_params)
-        one = jax.vmap(lambda s, a, k, f: episode.step(task, physics, params, s, a, k, f))
-        return one(state, action, draw(key, len(action), task.numbers[1]), following)
 
     def phase_mask(task_params: TaskParams) -> PhaseMask | None:
         if task.phase_mask is None or not masked:
@@ -133,7 +143,6 @@ def make_vector_env(
         physics.host_bytes[0] + num_envs * physics.host_bytes[1],
         task.ahead_size,
         task.action_limit,
-        fresh=fresh,
         host_bytes_each=physics.host_bytes[1],
     )
 

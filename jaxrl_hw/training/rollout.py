@@ -10,7 +10,7 @@ from jax import Array, lax
 
 from jaxrl_hw.envs.episode import Transition
 from jaxrl_hw.envs.tasks.api import TaskParams
-from jaxrl_hw.envs.vector import Env
+from jaxrl_hw.envs.vector import Env, VectorStep
 from jaxrl_hw.types import WHOLE, Algorithm, Batch, Learner, Metrics, Shards, forget
 
 
@@ -65,8 +65,10 @@ def collect(
         return (after, memory), (envs.obs, action, extras, moved)
 
     key_fresh, key_steps = jax.random.split(key)
-    count = len(jax.tree.leaves(state.envs)[0])
-    following = () if env.fresh is None else (env.fresh(key_fresh, count, task_params),)
+    following: tuple[Any, ...] = ()
+    if isinstance(env.step, VectorStep):
+        count = len(jax.tree.leaves(state.envs)[0])
+        following = (env.step.fresh(key_fresh, count, task_params),)
     keys = jax.random.split(key_steps, algorithm.unroll)
     carry, (obs, action, extras, moved) = lax.scan(step, (state.envs, state.memory), keys)
     envs, memory = carry

@@ -15,7 +15,7 @@ from jaxrl_hw.config.factory import make_env, make_task
 from jaxrl_hw.config.schema import Config
 from jaxrl_hw.envs.tasks.cartpole.settings import CartpoleConfig
 from jaxrl_hw.envs.tasks.joystick.settings import JoystickConfig
-from jaxrl_hw.envs.vector import Env, make_vector_env
+from jaxrl_hw.envs.vector import Env, VectorStep, make_vector_env
 from jaxrl_hw.training.rollout import collect, init_rollout
 from jaxrl_hw.types import Algorithm, Learner, Needs, Observation
 
@@ -25,7 +25,7 @@ KEY = jax.random.key(11)
 
 def cartpole(episode_s: float) -> Env:
     config = Config(robot="cartpole", physics="native", num_envs=N)
-    return jitted(make_env(replace(config, cartpole=CartpoleConfig(episode_s=episode_s))))
+    return make_env(replace(config, cartpole=CartpoleConfig(episode_s=episode_s)))
 
 
 def jitted(env: Env) -> Env:
@@ -35,13 +35,13 @@ def jitted(env: Env) -> Env:
 @pytest.fixture(scope="module")
 def short() -> Env:
     """Cart-poles of five control steps an episode."""
-    return cartpole(0.1)
+    return jitted(cartpole(0.1))
 
 
 @pytest.fixture(scope="module")
 def long() -> Env:
     """The same ones, of 500 steps."""
-    return cartpole(10.0)
+    return jitted(cartpole(10.0))
 
 
 @pytest.fixture(scope="module")
@@ -271,8 +271,10 @@ def test_diverged_environments_are_counted_in_the_metrics(long: Env) -> None:
 
 @pytest.mark.slow
 def test_an_episode_that_ends_is_followed_by_the_one_that_was_drawn(short: Env) -> None:
-    drawn = short.fresh(jax.random.key(3), N)
-    after, moved = short.step(start(short, 4), PUSH, KEY, None, drawn)
+    step = cartpole(0.1).step
+    assert isinstance(step, VectorStep)
+    drawn = step.fresh(jax.random.key(3), N)
+    after, moved = jax.jit(step)(start(short, 4), PUSH, KEY, None, drawn)
     np.testing.assert_array_equal(moved.truncated, True)
     assert same_bits(jax.tree.leaves(after), jax.tree.leaves(drawn))
     assert not same_bits(row(drawn, 0), row(drawn, 1)), "each environment has its own"
@@ -291,10 +293,11 @@ def drawn_in(jaxpr: Any) -> list[tuple[int, ...]]:
 
 def test_a_control_step_draws_its_random_numbers_in_one_block(legs: Env) -> None:
     envs, action = jax.eval_shape(legs.reset, KEY), jnp.zeros((N, legs.action_size))
-    drawn = drawn_in(jax.make_jaxpr(legs.step)(envs, action, KEY, None, envs).jaxpr)
+    step = legs.step
+    drawn = drawn_in(jax.make_jaxpr(step)(envs, action, KEY, None, envs).jaxpr)
     assert len(drawn) == 1
     assert drawn[0][0] == N
-    reset = drawn_in(jax.make_jaxpr(lambda key: legs.fresh(key, N))(KEY).jaxpr)
+    reset = drawn_in(jax.make_jaxpr(lambda key: legs.reset(key))(KEY).jaxpr)
     assert len(reset) == 1
 
 

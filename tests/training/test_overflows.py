@@ -20,13 +20,13 @@ from jaxrl_hw.types import Algorithm
 
 
 class LittleRoom(Parts):
-    """Environments on Warp with room for two contacts each, and for 15 constraints."""
+    """Environments on Warp with room for one contact each, and for 15 constraints."""
 
     def environments(self, config: Config) -> tuple[Env, Algorithm]:
         from jaxrl_hw.envs.physics import warp
 
         task, physics = make_task(config)
-        room = warp.Room(contacts=2, rows=15)
+        room = warp.Room(contacts=1, rows=15)
         small = warp.make(physics.model, physics.substeps, task.fields, task.late, room)
         stages = task_stages(config, task)
         env = make_vector_env(task, small, make_env(config).num_envs, stages)

@@ -169,7 +169,7 @@ def test_the_state_keeps_its_types_and_none_is_weak(small: Trainer) -> None:
     assert [(leaf.dtype, leaf.shape) for leaf in jax.tree.leaves(after)] == types
     assert not any(leaf.weak_type for leaf in jax.tree.leaves(after) if hasattr(leaf, "weak_type"))
     names = {str(dtype) for dtype, _ in types}
-    assert names <= {"float32", "int32", "uint32", "bool", "key<urbg>"}
+    assert names <= {"float32", "int32", "uint32", "bool", "key<fry>"}
 
 
 def test_metrics_are_scalars_with_the_same_names_in_every_iteration(small: Trainer) -> None:
