@@ -33,7 +33,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "a2c, best": {"timesteps": 4_000_000},
     # few environments, many small steps
     "sac": {
-        "timesteps": 100_000,
+        "timesteps": 200_000,
         "max_envs": 32,
         "sac.buffer_size": 200_000,
         "sac.batch_size": 128,
