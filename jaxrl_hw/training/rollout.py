@@ -47,9 +47,9 @@ def collect(
 ) -> tuple[RolloutState, Batch, Metrics]:
     """Act in every environment for `algorithm.unroll` control steps. Consumes key.
 
-    The episodes that may begin meanwhile are drawn beforehand, one for each environment: to draw
-    one at every step would cost more than it gives. Two that begin in the same environment, in the
-    same iteration, start alike.
+    One fresh episode for each environment is drawn beforehand, because drawing one at every step
+    costs more than it gives. If two episodes of an environment end meanwhile, both are followed by
+    the same start.
 
     task_params: that hold meanwhile; None for those of the run's start.
     shards: of which the state is one; the means and the metrics are over all of them.
