@@ -1,11 +1,12 @@
-"""What makes a walking policy learn fast: the recommended recipe, with one thing changed at a time.
+"""What each part of the recipe is worth: one thing changed at a time, several seeds.
 
-    python benchmarks/ablation.py [--variants recipe,augment,...] [--million-steps 4] [--seed 0]
+    python benchmarks/ablation.py [--variants recipe,no_symmetry,...] [--timesteps 3M]
+        [--robot g1_12dof] [--num-envs 256] [--seeds 0,1,2] [--error 0.15] [--add] [--out FILE]
 
-Every variant is trained by the real command for the same number of control steps, on one core each,
-two at a time. Its checkpoints are then measured as `python -m jaxrl_hw.evaluate` does (2 ms, PD
-torques at every physics step, ten commands); the figure is how many million steps it took to a mean
-velocity error under 0.2 m/s without a fall. Writes benchmarks/results/ablation-<robot>.json.
+Every run is the real command on one core, for equally many env steps. Its checkpoints are then
+measured as `python -m jaxrl_hw.evaluate` does. A policy is good when none of its ten robots falls
+and its velocity error is at most --error. The figures are the env steps and the minutes of training
+until then, and what the run ends with. Writes benchmarks/results/ablation-<robot>.json.
 """
 
 from __future__ import annotations
@@ -13,17 +14,23 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
+import statistics
 import sys
 import tempfile
-import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from learning_runs import curve, first_good, train
+
+from jaxrl_hw.config.units import parse_count
+from jaxrl_hw.errors import UserError
+
 RESULTS = Path(__file__).parent / "results"
-GOOD = 0.2  # m/s
-SAVES = 16  # checkpoints per variant
+CHECKS = 8
+"""Checkpoints measured per run."""
+ONE_CORE = {**os.environ, "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
 
 
 class Variant(NamedTuple):
@@ -31,169 +38,185 @@ class Variant(NamedTuple):
 
     what: str
     flags: list[str]
-    until: float = 1.0
-    """Share of the run that the flags are for; after it the recipe goes on."""
 
 
-_SLOW = ["--joystick.vx", "-0.5", "0.5", "--joystick.vy", "-0.25", "0.25"]
+def _without(*terms: str) -> list[str]:
+    """Flags that leave out reward terms of the joystick task."""
+    return [word for term in terms for word in (f"--joystick.reward.{term}", "0")]
+
+
 VARIANTS = {
     "recipe": Variant("as it is", []),
-    "no_mirror": Variant("no mirror loss", ["--ppo.symmetry", "none"]),
-    "augment": Variant(
-        "mirrored samples in place of the mirror loss", ["--ppo.symmetry", "augment"]
-    ),
+    "no_symmetry": Variant("networks that need not be symmetric", ["--ppo.symmetry", "none"]),
+    "no_memory": Variant("no memory", ["--net.memory", "none"]),
+    "no_estimation": Variant("no state estimation", ["--ppo.estimation-coef", "0"]),
+    "no_foresight": Variant("a critic without foresight", ["--joystick.no-foresight"]),
     "no_motion_prior": Variant("from a random policy", ["--ppo.no-motion-prior"]),
-    "no_gait": Variant(
-        "no gait-phase reward",
-        ["--joystick.reward.foot-height", "0", "--joystick.reward.foot-contact", "0"],
+    "no_gait": Variant("no gait reward", _without("foot-height", "foot-contact")),
+    "no_shaping": Variant(
+        "no reward for how the body moves",
+        _without("vertical-velocity", "roll-pitch-rate", "tilt", "base-height", "slip"),
     ),
-    "fixed_lr": Variant("fixed learning rate 1e-3", ["--ppo.lr-schedule", "fixed"]),
-    "kl_001": Variant("KL target 0.01", ["--ppo.desired-kl", "0.01"]),
+    "no_posture": Variant("no reward for staying near home", _without("posture", "stand-still")),
     "gamma_099": Variant("gamma 0.99", ["--ppo.gamma", "0.99"]),
-    "gamma_095": Variant("gamma 0.95", ["--ppo.gamma", "0.95"]),
-    "envs_128": Variant(
-        "128 envs, as many minibatches",
-        ["--num-envs", "128", "--ppo.unroll", "24", "--ppo.minibatch-size", "512"],
-    ),
-    "envs_512": Variant(
-        "512 envs, minibatches as large", ["--num-envs", "512", "--ppo.unroll", "24"]
-    ),
-    "minibatches_12": Variant("12 minibatches of half the size", ["--ppo.minibatch-size", "512"]),
-    "curriculum": Variant("commands of half the speed in the first third", _SLOW, 1 / 3),
-    "substeps_4": Variant("4 substeps of 5 ms", ["--timestep", "0.005"]),
-    "substeps_10": Variant("10 substeps of 2 ms", ["--timestep", "0.002"]),
-    "same_start": Variant(
-        "every episode from the home pose",
-        ["--joystick.start-joint", "0", "--joystick.start-velocity", "0"],
-    ),
+    "fixed_rate": Variant("learning rate fixed at 1e-3", ["--ppo.lr-schedule", "fixed"]),
+    "minibatch_1024": Variant("minibatches of 1,024", ["--ppo.minibatch-size", "1024"]),
+    "epochs_2": Variant("each sample used twice", ["--ppo.epochs", "2"]),
+    "small_critic": Variant("a critic of half the width", ["--net.value", "128", "64"]),
+    "wide_critic": Variant("a critic of twice the width", ["--net.value", "512", "256"]),
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--variants", default=",".join(VARIANTS))
-    parser.add_argument("--robot", default="g1_12dof")
-    parser.add_argument("--million-steps", type=float, default=4.0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--side-by-side", type=int, default=os.cpu_count() or 1)
-    args = parser.parse_args()
-    names = args.variants.split(",")
-    unknown = [name for name in names if name not in VARIANTS]
-    if unknown:
-        parser.error(f"unknown variants {', '.join(unknown)}; there are {', '.join(VARIANTS)}")
-    out = RESULTS / f"ablation-{args.robot}.json"
+def main(words: list[str] | None = None) -> None:
+    args = _parse(words)
+    out = args.out or RESULTS / f"ablation-{args.robot}.json"
+    before = kept(out, args) if args.add else {"rows": []}
+    jobs = [(name, seed) for seed in args.seeds for name in args.variants]
+    rows = [row for row in before["rows"] if (row["name"], row["seed"]) not in jobs]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(args.side_by_side) as pool:
-        work = [pool.submit(measure, name, args, Path(folder) / name) for name in names]
-        rows = []
-        for done in work:
-            rows.append(done.result())
-            show(rows[-1])
-            keep(out, args, rows)
+        folders = [Path(folder) / f"{name}-{seed}" for name, seed in jobs]
+        for row in pool.map(measure, jobs, [args] * len(jobs), folders):
+            rows.append(row)
+            show(row)
+            keep(out, args, rows, before.get("command"))
+    print(table(rows))
     print(f"written to {out}")
 
 
-def measure(name: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Train one variant in its own process, then measure its checkpoints in another."""
-    what, flags, until = VARIANTS[name]
-    count, samples = size_of(args.robot, flags)
-    steps = round(args.million_steps * 1e6)
-    every = max(1, steps // (samples * SAVES))
-    command = [sys.executable, "-m", "jaxrl_hw.train", "--robot", args.robot, "--run-dir"]
-    command += [str(folder), "--seed", str(args.seed), "--threads", "1", "--no-tensorboard"]
-    command += ["--num-envs", str(count), "--save-every", str(every), "--keep", str(SAVES + 2)]
-    parts = [[*without_envs(flags), "--timesteps", str(round(until * steps))]]
-    if until < 1:
-        recipe = [*as_in_the_recipe(args.robot, flags), "--timesteps", str(steps)]
-        parts.append([*recipe, "--override-config"])
-    env = {**os.environ, "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
-    start = time.perf_counter()
-    for part in parts:
-        subprocess.run([*command, *part], check=True, env=env, stdout=subprocess.DEVNULL)
-    minutes = (time.perf_counter() - start) / 60
-    checker = [sys.executable, __file__, "--check", str(folder)]
-    checked = subprocess.run(checker, check=True, env=env, stdout=subprocess.PIPE, text=True)
-    curve = json.loads(checked.stdout.splitlines()[-1])
-    good = [row["env_steps"] for row in curve if row["velocity_error"] < GOOD and not row["falls"]]
+def _parse(words: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--variants", type=_variants, default=list(VARIANTS))
+    parser.add_argument("--robot", default="g1_12dof")
+    parser.add_argument("--num-envs", type=int, default=256)
+    parser.add_argument("--timesteps", type=_count, default=3_000_000, help="of each run")
+    parser.add_argument("--seeds", type=_seeds, default=[0, 1, 2])
+    parser.add_argument("--error", type=float, default=0.15, help="m/s, of a good policy")
+    parser.add_argument("--side-by-side", type=int, default=os.cpu_count() or 1, metavar="RUNS")
+    parser.add_argument("--add", action="store_true", help="keep the other runs of the file")
+    parser.add_argument("--out", type=Path, default=None)
+    return parser.parse_args(words)
+
+
+def _variants(text: str) -> list[str]:
+    unknown = [name for name in text.split(",") if name not in VARIANTS]
+    if unknown:
+        known = ", ".join(VARIANTS)
+        raise argparse.ArgumentTypeError(f"unknown {', '.join(unknown)}; there are {known}")
+    return text.split(",")
+
+
+def _seeds(text: str) -> list[int]:
+    try:
+        return [int(seed) for seed in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"got {text}; give numbers, for example 0,1") from error
+
+
+def _count(text: str) -> int:
+    try:
+        return parse_count(text, "--timesteps")
+    except UserError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def measure(job: tuple[str, int], args: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Train one variant with one seed in a process of its own, then measure its checkpoints."""
+    name, seed = job
+    variant = VARIANTS[name]
+    flags = ["--robot", args.robot, "--physics", "native", "--threads", "1", "--seed", str(seed)]
+    flags += ["--num-envs", str(args.num_envs), "--eval-every", "0", *variant.flags]
+    train(flags, folder, args.timesteps, CHECKS, ONE_CORE)
+    points = curve(folder, ONE_CORE)
+    good = first_good(points, args.error)
     return {
         "name": name,
-        "what": what,
-        "flags": flags,
-        "until": until,
-        "steps_to_good": good[0] if good else None,
-        "end": curve[-1],
-        "minutes": minutes,
-        "curve": curve,
+        "what": variant.what,
+        "flags": variant.flags,
+        "seed": seed,
+        "steps_to_good": good.get("env_steps"),
+        "minutes_to_good": good["wall_s"] / 60 if good else None,
+        "env_steps_per_s": points[-1]["env_steps"] / points[-1]["wall_s"],
+        "end": points[-1],
+        "curve": points,
     }
 
 
-def size_of(robot: str, flags: list[str]) -> tuple[int, int]:
-    """Environments, and env steps of an iteration: the variant's own, else the recipe's here."""
-    from jaxrl_hw import make_plan
-    from jaxrl_hw.cli.flags import parse
-    from jaxrl_hw.config.resolve import algorithm_needs
-
-    config = make_plan(parse(["--robot", robot, "--resume", "never", *flags])).config
-    num_envs = int(config.num_envs)
-    return num_envs, num_envs * algorithm_needs(config).unroll
-
-
-def as_in_the_recipe(robot: str, flags: list[str]) -> list[str]:
-    """The same settings with the values of the robot's preset."""
-    from jaxrl_hw import preset_config
-    from jaxrl_hw.config.fields import value_at
-
-    recipe, words = preset_config(robot), []
-    for word in flags:
-        if word.startswith("--"):
-            value = value_at(recipe, word[2:].replace("-", "_"))
-            words += [word, *map(str, value if isinstance(value, tuple) else (value,))]
-    return words
-
-
-def without_envs(flags: list[str]) -> list[str]:
-    """The flags but --num-envs and its value."""
-    at = flags.index("--num-envs") if "--num-envs" in flags else len(flags)
-    return flags[:at] + flags[at + 2 :]
-
-
-def check(folder: Path) -> None:
-    """Print the figures of every checkpoint of a run, as one line of JSON."""
-    from jaxrl_hw import load_run
-    from jaxrl_hw.evaluation.evaluate import evaluate
-
-    curve = []
-    for saved in sorted(
-        int(p.name) for p in (folder / "checkpoints").iterdir() if p.name.isdigit()
-    ):
-        run = load_run(folder, saved)
-        steps = run.metrics["env_steps"][saved - 1]
-        curve.append({"env_steps": steps, **evaluate(run).mean})
-    print(json.dumps(curve))
-
-
 def show(row: dict[str, Any]) -> None:
-    good = f"{row['steps_to_good'] / 1e6:.2f}M" if row["steps_to_good"] else "not reached"
-    end = row["end"]
+    good, end = "not reached", row["end"]
+    if row["steps_to_good"]:
+        good = f"{row['steps_to_good'] / 1e6:.1f}M steps, {row['minutes_to_good']:.1f} min"
     print(
-        f"{row['what']:46s} {good:12s} at the end {end['velocity_error']:.3f} m/s, "
-        f"{end['yaw_error']:.3f} rad/s, {end['power']:.0f} W; {row['minutes']:.1f} min",
+        f"{row['name']:16s} seed {row['seed']}: {good:22s} at the end "
+        f"{end['velocity_error']:.3f} m/s, {end['yaw_error']:.3f} rad/s, "
+        f"{end['falls']} of 10 fall, {end['power']:.0f} W; "
+        f"{row['env_steps_per_s']:,.0f} steps/s",
         flush=True,
     )
 
 
-def keep(out: Path, args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def table(rows: list[dict[str, Any]]) -> str:
+    """A Markdown table, a line per variant; each cell has a figure per seed and, where all seeds
+    have it, their mean."""
+    lines = [
+        "| | seeds | million env steps until good | minutes | velocity error at the end, m/s "
+        "| yaw rate error, rad/s | fell, of 10 | power, W |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name in dict.fromkeys(row["name"] for row in rows):
+        runs = sorted((row for row in rows if row["name"] == name), key=lambda row: row["seed"])
+        ends = [run["end"] for run in runs]
+        steps = [run["steps_to_good"] and run["steps_to_good"] / 1e6 for run in runs]
+        cells = [
+            VARIANTS[name].what,
+            ", ".join(str(run["seed"]) for run in runs),
+            _cell(steps, "{:.1f}".format),
+            _cell([run["minutes_to_good"] for run in runs], "{:.1f}".format),
+            _cell([end["velocity_error"] for end in ends], "{:.3f}".format),
+            _cell([end["yaw_error"] for end in ends], "{:.3f}".format),
+            ", ".join(str(end["falls"]) for end in ends),
+            _cell([end["power"] for end in ends], "{:.0f}".format),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(values: list[Any], form: Callable[[float], str]) -> str:
+    each = ", ".join("-" if value is None else form(value) for value in values)
+    if len(values) < 2 or None in values:
+        return each
+    return f"{each}; mean {form(statistics.mean(values))}"
+
+
+def settings_of(args: argparse.Namespace) -> dict[str, Any]:
+    """What all rows of a file share."""
+    names = ("robot", "num_envs", "timesteps", "error")
+    return {name: getattr(args, name) for name in names}
+
+
+def kept(out: Path, args: argparse.Namespace) -> dict[str, Any]:
+    """The result file to add to; exits with code 2 where it does not fit."""
+    if not out.exists():
+        return {"rows": []}
+    before: dict[str, Any] = json.loads(out.read_text())
+    found = {name: before.get(name) for name in settings_of(args)}
+    if found != settings_of(args):
+        print(f"error: --add: {out.name} has {found}, got {settings_of(args)}", file=sys.stderr)
+        sys.exit(2)
+    return before
+
+
+def keep(
+    out: Path, args: argparse.Namespace, rows: list[dict[str, Any]], before: str | None
+) -> None:
+    """Write what is known so far, and the command that wrote it, after the one before."""
+    command = f"python benchmarks/ablation.py {' '.join(sys.argv[1:])}".strip()
     record = {
-        "command": f"python benchmarks/ablation.py {' '.join(sys.argv[1:])}".strip(),
-        "robot": args.robot,
-        "million_steps": args.million_steps,
-        "seed": args.seed,
+        "command": f"{before}, then {command}" if before else command,
+        **settings_of(args),
         "rows": rows,
     }
     out.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--check"]:
-        check(Path(sys.argv[2]))
-    else:
-        main()
+    main()

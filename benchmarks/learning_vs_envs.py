@@ -15,12 +15,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from learning_runs import curve, first_good, train
+
+from jaxrl_hw import load_run
+from jaxrl_hw.config.resolve import algorithm_needs
 from jaxrl_hw.config.units import parse_count
 
 RESULTS = Path(__file__).parent / "results"
@@ -65,24 +68,12 @@ def _parse() -> argparse.Namespace:
 
 def measure(args: argparse.Namespace, num_envs: int, seed: int, folder: Path) -> dict[str, Any]:
     """Train one size in a process of its own, then measure its checkpoints in another."""
-    from jaxrl_hw import make_plan, preset_config
-    from jaxrl_hw.config.fields import with_values
-    from jaxrl_hw.config.resolve import algorithm_needs
-
-    total = parse_count(args.timesteps, "--timesteps")
-    asked = {"num_envs": num_envs, "timesteps": total, "resume": "never"}
-    needs = algorithm_needs(make_plan(with_values(preset_config(args.robot), asked)).config)
-    samples = num_envs * needs.unroll
-    every = max(1, round(total / samples / CHECKS))
-    command = [sys.executable, "-m", "jaxrl_hw.train", "--robot", args.robot, "--seed", str(seed)]
-    command += ["--num-envs", str(num_envs), "--physics", "native", "--timesteps", str(total)]
-    command += ["--run-dir", str(folder), "--save-every", str(every), "--keep", str(CHECKS + 2)]
-    subprocess.run([*command, "--no-tensorboard"], check=True, stdout=subprocess.DEVNULL)
-    checker = [sys.executable, __file__, "--check", str(folder)]
-    checked = subprocess.run(checker, check=True, stdout=subprocess.PIPE, text=True)
-    curve = json.loads(checked.stdout.splitlines()[-1])
-    reached = [p for p in curve if not p["falls"] and p["velocity_error"] <= args.error]
-    first = reached[0] if reached else {}
+    flags = ["--robot", args.robot, "--seed", str(seed), "--num-envs", str(num_envs)]
+    train(
+        [*flags, "--physics", "native"], folder, parse_count(args.timesteps, "--timesteps"), CHECKS
+    )
+    needs, points = algorithm_needs(load_run(folder).config), curve(folder)
+    first, samples = first_good(points, args.error), num_envs * needs.unroll
     per_iteration = needs.epochs * needs.minibatches(samples)
     return {
         "num_envs": num_envs,
@@ -93,25 +84,10 @@ def measure(args: argparse.Namespace, num_envs: int, seed: int, folder: Path) ->
         "steps_to_good": first.get("env_steps"),
         "gradient_steps_to_good": (first and first["iteration"] * per_iteration) or None,
         "minutes_to_good": (first and first["wall_s"] / 60) or None,
-        "env_steps_per_s": curve[-1]["env_steps"] / curve[-1]["wall_s"],
-        "end": curve[-1],
-        "curve": curve,
+        "env_steps_per_s": points[-1]["env_steps"] / points[-1]["wall_s"],
+        "end": points[-1],
+        "curve": points,
     }
-
-
-def check(folder: Path) -> None:
-    """Print the figures of every checkpoint of a run, as one line of JSON."""
-    from jaxrl_hw import load_run
-    from jaxrl_hw.evaluation.evaluate import evaluate
-
-    names, curve = (p.name for p in (folder / "checkpoints").iterdir()), []
-    for saved in sorted(int(name) for name in names if name.isdigit()):
-        run = load_run(folder, saved)
-        row = {name: run.metrics[name][saved - 1] for name in ("env_steps", "wall_s")}
-        found = evaluate(run)
-        fell = sum(command["falls"] > 0 for command in found.rows)
-        curve.append({"iteration": saved, **row, **found.mean, "falls": fell})
-    print(json.dumps(curve))
 
 
 def minutes(steps: int | None, rate: float) -> float | None:
@@ -194,7 +170,4 @@ def draw(path: Path, args: argparse.Namespace, rows: list[dict[str, Any]]) -> No
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--check"]:
-        check(Path(sys.argv[2]))
-    else:
-        main()
+    main()
