@@ -19,7 +19,6 @@ BEFORE = {
     "joystick.foresight": False,
     "joystick.standing_phase": 1.0,
     "joystick.standing_phase_speed": 0.0,
-    "joystick.swing_exponent": 1.0,
     "joystick.recovery_speed": 0.0,
     "joystick.recovery_after_s": 2.0,
     "joystick.kp": (1.0, 1.0),
@@ -58,6 +57,8 @@ RETIRED = {
     "joystick.ease_from": None,
     "joystick.pause_clock": False,
     "joystick.self_collision": True,
+    "joystick.swing_exponent": 1.0,
+    "joystick.reward.torque": 0.0,
 }
 """Settings without a successor, each with the value that had no effect; None: it never had one of
 its own."""

@@ -122,7 +122,7 @@ def test_a_run_from_before_a_setting_goes_on_as_it_was(tmp_path: Path) -> None:
     assert now.joystick.standing_phase == 0.25
     config = to_dict(now)
     del config["curriculum"]
-    since = ("standing_phase", "swing_exponent", "recovery_speed")
+    since = ("standing_phase", "recovery_speed")
     for name in (*since, "standing_phase_speed", "recovery_after_s"):
         del config["joystick"][name]
     for name in ("velocity_fine", "landing", "self_contact", "walking_power"):
@@ -132,7 +132,6 @@ def test_a_run_from_before_a_setting_goes_on_as_it_was(tmp_path: Path) -> None:
         found = parse(["--robot", "g1_12dof", *argv])
         assert found.joystick.reward.self_contact == 0.0
         assert found.joystick.standing_phase == 1.0
-        assert found.joystick.swing_exponent == 1.0
         assert found.joystick.recovery_speed == found.joystick.reward.velocity_fine == 0.0
         assert found.joystick.recovery_after_s == 2.0, "a constant before it was a setting"
         assert found.joystick.standing_phase_speed == 0.0

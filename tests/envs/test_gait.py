@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import jax
 import jax.numpy as jnp
 import mujoco
@@ -49,21 +47,6 @@ def test_a_leg_lifts_its_own_foot_straight_up(name: str) -> None:
             np.testing.assert_allclose(turned[i], frames[i], atol=5e-3)
         assert (body.home + offset >= body.lower - 1e-6).all()
         assert (body.home + offset <= body.upper + 1e-6).all()
-
-
-def test_a_squared_half_sine_lifts_as_high_and_lands_softly() -> None:
-    robot, still = get_robot("g1_12dof"), jnp.zeros((), bool)
-    phases = 0.55 + 0.45 * jnp.array([0.5, 0.98])  # of the left foot's cycle: top, landing
-    tops, landing = {}, {}
-    for exponent in (1.0, 2.0):
-        config = replace(CONFIG, swing_exponent=exponent)
-        height = [
-            float(gait.wanted(params_of(config), robot, phase, still)[1][0]) for phase in phases
-        ]
-        tops[exponent], landing[exponent] = height
-    assert tops[1.0] == tops[2.0] == pytest.approx(0.08, abs=1e-6)
-    assert landing[1.0] == pytest.approx(0.08 * np.sin(0.98 * np.pi), abs=1e-5)
-    assert landing[2.0] == pytest.approx(0.08 * np.sin(0.98 * np.pi) ** 2, abs=1e-5)
 
 
 def test_a_foot_stands_first_and_then_swings_along_half_a_sine() -> None:

@@ -24,7 +24,6 @@ SIGNALS = Signals(
     joint=jnp.array([0.1, -0.2, 0.3]),
     beyond_limit=jnp.array([0.0, 0.02, 0.03]),
     power=jnp.array(80.0),
-    torque=jnp.array([0.5, -1.0, 0.0]),
     action=jnp.array([1.0, 0.0, -1.0]),
     last_action=jnp.array([0.5, 0.0, 1.0]),
     posture=jnp.array([0.0, 1.0, 2.0]),
@@ -59,7 +58,6 @@ BY_HAND = {
     "yaw_error": 0.3,
     "power": 80.0,
     "walking_power": 80.0,
-    "torque": 1.25,  # 0.5^2 + 1^2
     "joint_limit": 0.05,
     "posture": 0.22,  # 1 * 0.2^2 + 2 * 0.3^2
     "stand_still": 0.14,  # 0.1^2 + 0.2^2 + 0.3^2

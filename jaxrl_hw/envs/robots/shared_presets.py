@@ -189,7 +189,13 @@ QUADRUPED: dict[str, dict[str, Any]] = {
             # it walks exactly by now, and what is left of a run teaches it to stay up
             {
                 "env_steps": WALKS,
-                "settings": {**REAL, "joystick.push_speed": 1.5, "joystick.reward.fall": -5.0},
+                "settings": {
+                    **REAL,
+                    "joystick.push_speed": 1.5,
+                    "joystick.push_interval_s": 2.5,  # it recovers sooner, and is as exact
+                    "joystick.reward.velocity_error": -5.0,
+                    "joystick.reward.fall": -5.0,
+                },
             },
             {
                 "env_steps": 2 * WALKS,

@@ -24,16 +24,14 @@ def wanted(
 ) -> tuple[Array, Array]:
     """Which feet should be down (bool [F]) and how high each should be (m [F]).
 
-    A foot stands for the first part of its cycle, then swings along a half sine to some power. A
-    standing robot (bool []) keeps all feet down.
+    A foot stands for the first part of its cycle, then swings along a half sine.
 
-    phase: [] of the gait, 0 to 1.
+    phase: [] of the gait, 0 to 1. standing: bool [], all feet stay down.
     """
     foot_phase = (phase + jnp.asarray(robot.gait_offsets, jnp.float32)) % 1.0
     swing = (foot_phase - (1.0 - params.swing_fraction)) / params.swing_fraction
     stance = (swing < 0.0) | standing
-    curve = jnp.sin(jnp.pi * jnp.maximum(swing, 0.0)) ** params.swing_exponent
-    height = params.swing_height * curve
+    height = params.swing_height * jnp.sin(jnp.pi * jnp.maximum(swing, 0.0))
     return stance, jnp.where(stance, 0.0, height)
 
 

@@ -30,7 +30,6 @@ class JoystickParams(NamedTuple):
     yaw_sigma: Number  # (rad/s)^2
     height_sigma: Number  # m^2
     swing_height: Number  # m
-    swing_exponent: Number
     swing_fraction: Number
     standing_phase: Number
     standing_phase_speed: Number  # m/s

@@ -29,7 +29,6 @@ class Signals(NamedTuple):
     joint: Array  # [A] rad, from home
     beyond_limit: Array  # [A] rad, past the soft range
     power: Array  # [] W
-    torque: Array  # [A] as a fraction of the motor's limit
     action: Array  # [A]
     last_action: Array  # [A]
     posture: Array  # [A] weights of the stay-near-home penalty
@@ -128,10 +127,6 @@ def walking_power(s: Signals) -> Array:
     return jnp.where(_is_to_walk(s), s.power, 0.0)
 
 
-def torque(s: Signals) -> Array:
-    return jnp.sum(s.torque**2)
-
-
 def joint_limit(s: Signals) -> Array:
     return jnp.sum(s.beyond_limit)
 
@@ -172,7 +167,6 @@ TERMS: dict[str, Callable[[Signals], Array]] = {
         yaw_error,
         power,
         walking_power,
-        torque,
         joint_limit,
         posture,
         stand_still,

@@ -60,8 +60,6 @@ class JoystickReward:
     """Mechanical power, W: the sum over joints of |torque * velocity|."""
     walking_power: float = _varies(0.0)
     """Mechanical power, W, while the command is not to stand still."""
-    torque: float = _varies(0.0)
-    """Squared motor torque as a fraction of its limit, summed over joints."""
     joint_limit: float = _varies(-5.0)
     """How far joints are beyond the soft part of their range, rad."""
     posture: float = _varies(-1.0)
@@ -104,8 +102,6 @@ class JoystickConfig:
     """Scale of the foot-height reward."""
     swing_height: float = _varies(0.08, "m")
     """Height of the swing curve's top."""
-    swing_exponent: float = _varies(1.0)
-    """Power of the half sine that a swing foot follows: at 2 it lifts off and lands at no speed."""
     swing_fraction: float = _varies(0.45, at_least=0.0, at_most=0.95)
     """Part of the gait cycle in which a foot swings."""
     standing_phase: float = _varies(1.0, at_least=0.0, at_most=1.0)

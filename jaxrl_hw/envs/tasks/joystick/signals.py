@@ -47,8 +47,7 @@ def of(
     joint, joint_velocity = physics.qpos[b.qadr], physics.qvel[b.vadr]
     substeps = round(t.dt / t.timestep)
     ctrl = motors.at_last(state.own, substeps, target_of(t, state.action), target_of(t, action))
-    law = motors.law(b, params)
-    torque = motors.torque(law, ctrl, joint, joint_velocity)
+    torque = motors.torque(motors.law(b, params), ctrl, joint, joint_velocity)
     feet = jnp.concatenate([physics.qvel[3:6], joint_velocity]) @ b.feet_from_rates
     standing = commands.is_to_stand(p, state.command, physics, feet)
     stance, swing_height = gait.wanted(p, t.robot, state.phase, standing)
@@ -63,7 +62,6 @@ def of(
         joint=joint - b.home,
         beyond_limit=jnp.maximum(b.lower - joint, 0.0) + jnp.maximum(joint - b.upper, 0.0),
         power=jnp.sum(jnp.abs(torque * joint_velocity)),
-        torque=torque / law.limit,
         action=action,
         last_action=state.action,
         posture=jnp.asarray(t.robot.posture, jnp.float32),
