@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from learning_runs import curve, first_good, train
+from learning_runs import curve, first_good, kept, train
 
 from jaxrl_hw.config.units import parse_count
 from jaxrl_hw.errors import UserError
@@ -70,7 +70,7 @@ VARIANTS = {
 def main(words: list[str] | None = None) -> None:
     args = _parse(words)
     out = args.out or RESULTS / f"ablation-{args.robot}.json"
-    before = kept(out, args) if args.add else {"rows": []}
+    before = kept(out, settings_of(args)) if args.add else {"rows": []}
     jobs = [(name, seed) for seed in args.seeds for name in args.variants]
     rows = [row for row in before["rows"] if (row["name"], row["seed"]) not in jobs]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(args.side_by_side) as pool:
@@ -191,18 +191,6 @@ def settings_of(args: argparse.Namespace) -> dict[str, Any]:
     """What all rows of a file share."""
     names = ("robot", "num_envs", "timesteps", "error")
     return {name: getattr(args, name) for name in names}
-
-
-def kept(out: Path, args: argparse.Namespace) -> dict[str, Any]:
-    """The result file to add to; exits with code 2 where it does not fit."""
-    if not out.exists():
-        return {"rows": []}
-    before: dict[str, Any] = json.loads(out.read_text())
-    found = {name: before.get(name) for name in settings_of(args)}
-    if found != settings_of(args):
-        print(f"error: --add: {out.name} has {found}, got {settings_of(args)}", file=sys.stderr)
-        sys.exit(2)
-    return before
 
 
 def keep(

@@ -59,6 +59,21 @@ def first_good(points: Sequence[Point], error: float) -> Point:
     return next(good, {})
 
 
+def kept(out: Path, shared: Mapping[str, Any]) -> dict[str, Any]:
+    """The result file to add to, or one without rows where there is none.
+
+    shared: what all of its runs have in common, by name. Exits with code 2 where the file differs.
+    """
+    if not out.exists():
+        return {"rows": []}
+    before: dict[str, Any] = json.loads(out.read_text())
+    found = {name: before.get(name) for name in shared}
+    if found != shared:
+        print(f"error: --add: {out.name} has {found}, got {shared}", file=sys.stderr)
+        sys.exit(2)
+    return before
+
+
 def measured(folder: Path) -> list[Point]:
     """The figures of every checkpoint of a run."""
     from jaxrl_hw import load_run
