@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from learning_runs import curve, first_good, kept, train
 
+from jaxrl_hw import get_robot
 from jaxrl_hw.config.units import parse_count
 from jaxrl_hw.errors import UserError
 
@@ -86,7 +87,7 @@ def main(words: list[str] | None = None) -> None:
 def _parse(words: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--variants", type=_variants, default=list(VARIANTS))
-    parser.add_argument("--robot", default="g1_12dof")
+    parser.add_argument("--robot", type=_robot, default="g1_12dof", help="a legged one")
     parser.add_argument("--num-envs", type=int, default=256)
     parser.add_argument("--timesteps", type=_count, default=3_000_000, help="of each run")
     parser.add_argument("--seeds", type=_seeds, default=[0, 1, 2])
@@ -110,6 +111,16 @@ def _seeds(text: str) -> list[int]:
         return [int(seed) for seed in text.split(",")]
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"got {text}; give numbers, for example 0,1") from error
+
+
+def _robot(text: str) -> str:
+    try:
+        task = get_robot(text).task
+    except UserError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if task != "joystick":
+        raise argparse.ArgumentTypeError(f"{text} has the {task} task; give a legged robot")
+    return text
 
 
 def _count(text: str) -> int:

@@ -64,7 +64,14 @@ def test_what_a_variant_changes_is_a_setting_of_the_robot(ablation: Any) -> None
 
 
 @pytest.mark.parametrize(
-    "words", [["--variants", "no_gravity"], ["--seeds", "one"], ["--timesteps", "many"]]
+    "words",
+    [
+        ["--variants", "no_gravity"],
+        ["--robot", "g9"],
+        ["--robot", "cartpole"],
+        ["--seeds", "one"],
+        ["--timesteps", "many"],
+    ],
 )
 def test_bad_input_exits_with_2(ablation: Any, words: list[str]) -> None:
     with pytest.raises(SystemExit) as error:
