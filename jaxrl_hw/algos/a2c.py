@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import Array
 
@@ -70,7 +71,7 @@ def _optimizer(config: A2CConfig) -> optax.GradientTransformation:
 
     # the rate is part of the state, so that it is saved and continues with it
     return optax.inject_hyperparams(clipped)(
-        learning_rate=jnp.asarray(config.learning_rate, jnp.float32)
+        learning_rate=jax.device_put(np.float32(config.learning_rate))
     )
 
 

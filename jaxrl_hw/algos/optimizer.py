@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import Array
 
@@ -36,7 +37,7 @@ def make_optimizer(config: PPOConfig) -> optax.GradientTransformationExtraArgs:
 
     # the rate is part of the state, so that it is saved and continues with it
     return optax.inject_hyperparams(clipped_adam)(
-        learning_rate=jnp.asarray(config.learning_rate, jnp.float32)
+        learning_rate=jax.device_put(np.float32(config.learning_rate))
     )
 
 

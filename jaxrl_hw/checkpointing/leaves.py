@@ -96,13 +96,20 @@ def from_arrays(arrays: Arrays, description: Description, template: Any) -> Any:
     for name, leaf in zip(names, jax.tree_util.tree_leaves(template), strict=True):
         entry, array = description[name], arrays[name]
         if "impl" in entry:
-            leaves.append(jax.random.wrap_key_data(jnp.array(array), impl=entry["impl"]))
+            leaves.append(jax.random.wrap_key_data(_own(array), impl=entry["impl"]))
         elif isinstance(leaf, (bool, int, float, complex)):
             leaves.append(type(leaf)(array.item()))
         else:
-            # XLA cannot take over a buffer of NumPy's: without this copy, each donation copies.
-            leaves.append(jnp.array(array, dtype=array.dtype, copy=True))
+            leaves.append(_own(array))
     return jax.tree_util.tree_unflatten(treedef, leaves)
+
+
+def _own(array: np.ndarray) -> jax.Array:
+    """In XLA's own memory: a buffer of NumPy's would be copied whenever it is donated.
+
+    `jnp.array` would compile a program for each shape.
+    """
+    return jax.device_put(array, may_alias=False)
 
 
 def _named(tree: Any) -> dict[str, Any]:

@@ -150,19 +150,23 @@ def make_vector_env(
 def params_at(stages: Sequence[tuple[int, TaskParams]], env_steps: Array) -> TaskParams:
     """The task parameters that hold after env_steps uint32 [2], whole millions and the rest.
 
-    A leaf that no stage changes stays the number it is, so that the compiler sees a constant.
+    A leaf that no stage changes stays the number it is, so that the compiler sees a constant. Where
+    the counter is known NumPy computes them: JAX would compile a program for each operation.
     """
+    known = not isinstance(env_steps, jax.core.Tracer)
+    xp: Any = np if known else jnp
+    counter = np.asarray(env_steps) if known else env_steps
+    millions, rest = counter[0], counter[1]
     begun = [
-        (env_steps[0] > at // MILLION)
-        | ((env_steps[0] == at // MILLION) & (env_steps[1] >= at % MILLION))
+        (millions > at // MILLION) | ((millions == at // MILLION) & (rest >= at % MILLION))
         for at, _ in stages[1:]
     ]
-    stage = sum((b.astype(jnp.int32) for b in begun), jnp.zeros((), jnp.int32))
+    stage = sum((b.astype(xp.int32) for b in begun), xp.zeros((), xp.int32))
 
     def pick(*values: Any) -> Any:
         if all(value == values[0] for value in values):
             return values[0]
-        return jnp.asarray(values, jnp.float32)[stage]
+        return xp.asarray(values, xp.float32)[stage]
 
     return jax.tree.map(pick, *[params for _, params in stages])
 
@@ -187,11 +191,14 @@ def make_key(seed: int) -> Array:
 
     Of the threefry kind: a number follows from its key alone, whatever it is drawn together with
     and on whichever device. (Its hash is spelled out around every draw: draw much at once.)
+
+    It is `jax.random.key` of the seed's last 32 bits, but JAX would compile a program for it.
     """
-    return jax.random.key(seed, impl="threefry2x32")
+    words = np.array([0, seed & 0xFFFFFFFF], np.uint32)
+    return jax.random.wrap_key_data(jax.device_put(words), impl="threefry2x32")
 
 
 def rekeyed(key: Array) -> Array:
     """A key of the run's kind that follows from one of any kind. Consumes key."""
     words = jax.random.bits(key, (2,), jnp.uint32)
-    return jax.random.wrap_key_data(words, impl="threefry2x32")
+    return jax.random.wrap_key_data(jax.device_put(words), impl="threefry2x32")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import Any, TypeVar
 
 import jax
 
@@ -38,3 +39,24 @@ def unoptimized() -> Options:
     if jax.default_backend() != "cpu":
         return {}
     return {"xla_backend_optimization_level": 0} | small_code()
+
+
+_T = TypeVar("_T")
+
+
+def quick_jit(function: Callable[..., _T]) -> Callable[..., _T]:
+    """The function compiled in little time, for what is small; as it is where JAX traces it.
+
+    JAX takes compiler options for whole programs only, and knows the platform at the first call.
+    """
+    compiled: list[Callable[..., _T]] = []
+
+    @wraps(function)
+    def call(*args: Any) -> _T:
+        if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(args)):
+            return function(*args)
+        if not compiled:
+            compiled.append(jax.jit(function, compiler_options=unoptimized()))
+        return compiled[0](*args)
+
+    return call

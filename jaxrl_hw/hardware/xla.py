@@ -162,7 +162,7 @@ def spare_workers(devices: int = 1) -> Setting:
 def _cache(folder: Path) -> list[Setting]:
     settings = [
         _variable("JAX_COMPILATION_CACHE_DIR", str(folder)),
-        _variable("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5"),
+        _variable("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1"),
     ]
     for name, value, origin in settings:
         if origin == "set" and "jax" in sys.modules:

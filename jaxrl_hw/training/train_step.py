@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from jaxrl_hw.envs.vector import Env, make_key
@@ -94,15 +95,23 @@ def _first(
         learner.obs_stats,
         env_state=reset(key_envs),
         key=key,
-        iteration=jnp.zeros((), jnp.int32),
-        env_steps=jnp.zeros(2, jnp.uint32),
+        iteration=jax.device_put(np.int32(0)),
+        env_steps=jax.device_put(np.zeros(2, np.uint32)),
         replay=replay(),
     )
 
 
-def _keys(seed: int) -> Array:
-    """Of the run, of its learner's start and of its first environments [3]."""
-    return jax.random.split(make_key(seed), 3)
+def _keys(seed: int) -> tuple[Array, Array, Array]:
+    """Of the run, of its learner's start and of its first environments."""
+    return _three(make_key(seed))
+
+
+def _split(key: Array) -> tuple[Array, Array, Array]:
+    first, second, third = jax.random.split(key, 3)
+    return first, second, third
+
+
+_three = cpu_compiler.quick_jit(_split)
 
 
 def with_fresh_envs(state: TrainState, env: Env, algorithm: Algorithm, seed: int) -> TrainState:
@@ -247,17 +256,23 @@ def _compose(
 ) -> TrainStep:
     count = env.num_envs * algorithm.unroll
 
-    def counted(key: Array, env_steps: Array) -> tuple[Array, Array, Array, Array]:
-        return *jax.random.split(key, 3), add_steps(env_steps, count)
+    def counted(env_steps: Array, iteration: Array) -> tuple[Array, Array]:
+        return add_steps(env_steps, count), iteration + 1
 
-    each = counted if arrangement is None else arrangement.each(counted)
+    if arrangement is None:
+        keys, counters = _three, cpu_compiler.quick_jit(counted)
+    else:
+        keys, counters = (
+            cpu_compiler.quick_jit(arrangement.each(one)) for one in (_split, counted)
+        )
 
     def train_step(state: TrainState) -> tuple[TrainState, Metrics]:
-        key, key_collect, key_update, steps = each(state.key, state.env_steps)
+        key, key_collect, key_update = keys(state.key)
+        steps, iteration = counters(state.env_steps, state.iteration)
         envs, batch, seen = collect_half(*_collected_from(state, key_collect))
         learner: Learner
         learner, learned = update_half(*_updated_from(state, batch, key_update))
-        after = TrainState(*learner[:3], envs, key, state.iteration + 1, steps, learner.replay)
+        after = TrainState(*learner[:3], envs, key, iteration, steps, learner.replay)
         return after, {**seen, **learned}
 
     return train_step
@@ -271,4 +286,5 @@ def add_steps(env_steps: Array, count: int) -> Array:
 
 def total_steps(env_steps: Array) -> int:
     """The counter as a Python int."""
-    return int(env_steps[0]) * MILLION + int(env_steps[1])
+    millions, rest = np.asarray(env_steps).tolist()
+    return int(millions) * MILLION + int(rest)

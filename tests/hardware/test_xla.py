@@ -136,7 +136,7 @@ def test_a_gpu_gets_its_share_of_memory_and_jax_is_not_imported():
     assert out["environ"]["TF_CPP_MIN_LOG_LEVEL"] == "2"
     assert "XLA_PYTHON_CLIENT_ALLOCATOR" not in out["environ"]
     assert out["cache"] == "/tmp/some-cache"
-    assert out["min_s"] == 0.5
+    assert out["min_s"] == 0.1
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ policy that is not symmetric gives others: here its symmetric part counts.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -143,11 +144,17 @@ class EquivariantDense(nn.Module):
             odd = target.join(jnp.zeros((b, c)), blocks[1])
             return source.join(even.T, odd.T).T.reshape(shape)
 
-        kernel = self.param("kernel", fresh, size).astype(self.dtype)
-        bias = self.param("bias", nn.initializers.zeros_init(), size[1:]).astype(self.dtype)
+        kernel = self._weights("kernel", fresh, size)
+        bias = self._weights("bias", nn.initializers.zeros_init(), size[1:])
         rows_even, rows_odd = (rows.T for rows in source.split(kernel.T))
         shift, _ = target.split(bias)
         return even @ target.split(rows_even)[0] + shift, odd @ target.split(rows_odd)[1]
+
+    def _weights(self, name: str, fresh: Callable[..., Array], shape: tuple[int, ...]) -> Array:
+        """Flax's `param` traces what makes fresh weights whenever it reads those there are."""
+        if self.is_initializing():
+            return self.param(name, fresh, shape).astype(self.dtype)
+        return self.get_variable("params", name).astype(self.dtype)
 
 
 class EquivariantMLP(nn.Module):

@@ -87,7 +87,7 @@ def ctrl_at(late: Any, step: Any, nu: int) -> Any:
 
 def nominal_params(model: Any, fields: tuple[str, ...]) -> ModelParams:
     """The model's own values of the randomized fields, float32."""
-    return {name: jnp.asarray(np.asarray(getattr(model, name)), jnp.float32) for name in fields}
+    return {name: _float32(getattr(model, name)) for name in fields}
 
 
 def state_at(model: Any, keyframe: str = "home") -> PhysState:
@@ -98,12 +98,17 @@ def state_at(model: Any, keyframe: str = "home") -> PhysState:
     """
     key = model.key(keyframe)
     return PhysState(
-        qpos=jnp.asarray(key.qpos, jnp.float32),
-        qvel=jnp.zeros(model.nv, jnp.float32),
-        act=jnp.zeros(model.na, jnp.float32),
-        qacc_warmstart=jnp.zeros(model.nv, jnp.float32),
-        time=jnp.zeros((), jnp.float32),
+        qpos=_float32(key.qpos),
+        qvel=_float32(np.zeros(model.nv)),
+        act=_float32(np.zeros(model.na)),
+        qacc_warmstart=_float32(np.zeros(model.nv)),
+        time=_float32(0.0),
     )
+
+
+def _float32(values: Any) -> Array:
+    """`jnp.asarray` would compile a program for each shape."""
+    return jax.device_put(np.asarray(values, np.float32), may_alias=False)
 
 
 def sensordata_at(model: Any, keyframe: str = "home") -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -128,9 +129,11 @@ def phase_mask(standing_phase: Any, feet: np.ndarray, fastest: Any) -> PhaseMask
     moves[9 + joints : 9 + 2 * joints] = feet[3:] / scale["joint_velocity"]
     phase = np.zeros(size, np.float32)
     phase[-2:] = 1.0
-    foot_speeds = jnp.where(fastest > 0.0, moves / jnp.maximum(fastest, 1e-6), 0.0)
-    motion = jnp.concatenate([told, foot_speeds], axis=1)
-    return PhaseMask(motion, phase * jnp.float32(1.0 - standing_phase))
+    traced = any(isinstance(x, jax.Array) for x in (standing_phase, fastest))
+    xp: Any = jnp if traced else np  # JAX would compile a program for each operation
+    foot_speeds = xp.where(fastest > 0.0, moves / xp.maximum(fastest, 1e-6), 0.0)
+    motion = xp.concatenate([told, foot_speeds], axis=1).astype(xp.float32)
+    return PhaseMask(motion, phase * xp.float32(1.0 - standing_phase))
 
 
 def observe(r: Readings, seen: Readings, unit_noise: Array, scale: Any) -> Observation:
