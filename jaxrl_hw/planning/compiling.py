@@ -5,10 +5,10 @@ from __future__ import annotations
 from jaxrl_hw.config.resolve import robot_spec, task_name
 from jaxrl_hw.config.schema import Config
 
-NATIVE = {"cartpole": (18_000_000, 600_000_000), "joystick": (150_000_000, 880_000_000)}
+NATIVE = {"cartpole": (18_000_000, 600_000_000), "joystick": (105_000_000, 880_000_000)}
 """On a CPU, the program with what stays of compiling it, and a process's peak while it compiles the
 halves of its step one after the other, by task: measured on Linux x86-64 with the native engine,
-the first beyond the libraries (`profiles.CPU`); joystick with Go1 and both G1s (131 to 152 MB).
+the first beyond the libraries (`profiles.CPU`); joystick with Go1 and both G1s (95 to 105 MB).
 Less where the program comes from the compilation cache. Other tasks count as joystick."""
 MJX = {"cartpole": (200_000_000, 800_000_000), "joystick": (345_000_000, 1_070_000_000)}
 MJX_PER_MOTOR = (3_400_000, 7_200_000)

@@ -58,9 +58,9 @@ MEASURED_AT = (256, 1024)
 """Numbers of environments, about, for which a program is measured. From the first on its memory is
 a line in their number; with fewer, malloc keeps what small arrays took."""
 
-FIRST_ITERATIONS = 38_000_000
-"""What the first iterations and checkpoints add to a process that has compiled its program: 30 to
-50 MB with cartpole, Go1 and both G1s, on the native engine and on MJX."""
+FIRST_ITERATIONS = 18_000_000
+"""What the first iterations and checkpoints add to a process that has compiled its program: 8 to
+24 MB with cartpole, Go1 and both G1s on the native engine, 18 MB with cartpole on MJX."""
 EVALUATING = 90_000_000
 """What `--eval-every` keeps of a CPU's memory: the compiled driver and its engine, 58 to 73 MB at
 the first evaluations of Go1, H1 and both G1s on Linux x86-64, and what the later ones add.
