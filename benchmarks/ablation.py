@@ -49,6 +49,7 @@ def _without(*terms: str) -> list[str]:
 VARIANTS = {
     "recipe": Variant("as it is", []),
     "no_symmetry": Variant("networks that need not be symmetric", ["--ppo.symmetry", "none"]),
+    "mirror_loss": Variant("a mirror loss, not symmetric networks", ["--ppo.symmetry", "loss"]),
     "no_memory": Variant("no memory", ["--net.memory", "none"]),
     "no_estimation": Variant("no state estimation", ["--ppo.estimation-coef", "0"]),
     "no_foresight": Variant("a critic without foresight", ["--joystick.no-foresight"]),

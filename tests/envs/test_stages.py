@@ -192,3 +192,12 @@ def test_a_parameter_that_no_stage_changes_stays_a_constant(robots: Robots) -> N
     for env_steps in STAGES:
         assert robots.env.params_at(counter(env_steps)).vx == FIRST.vx
     assert robots.stepped._cache_size() == 1
+
+
+@pytest.mark.parametrize("env_steps", [0, TURN - 1, TURN, END, FINISH - 1, FINISH + 5 * MILLION])
+def test_parameters_of_a_known_env_step_are_those_that_a_program_reads(
+    robots: Robots, env_steps: int
+) -> None:
+    at = counter(env_steps)
+    known, read = robots.env.params_at(at), jax.jit(robots.env.params_at)(at)
+    np.testing.assert_allclose(jax.tree.leaves(known), jax.tree.leaves(read), rtol=1e-6)

@@ -36,3 +36,12 @@ def test_an_option_that_xla_does_not_know_is_left_out(monkeypatch: pytest.Monkey
         patch.setattr(jax, "jit", refuse)
         assert cpu_compiler.small_code() == {}
     cpu_compiler.small_code.cache_clear()
+
+
+def test_what_is_compiled_quickly_computes_the_same_alone_and_inside_another_program() -> None:
+    def draw(key: jax.Array) -> jax.Array:
+        return jax.random.normal(key, (5,))
+
+    quick, key = cpu_compiler.quick_jit(draw), jax.random.key(3)
+    np.testing.assert_allclose(quick(key), draw(key), rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(lambda k: quick(k) * 2.0)(key), 2.0 * draw(key), rtol=1e-6)

@@ -181,6 +181,12 @@ def test_metrics_are_scalars_with_the_same_names_in_every_iteration(small: Train
     assert wanted | {"entropy", "kl", "lr", "nonfinite_envs"} <= set(first)
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2**31 - 1, 2**31, 2**32 - 1, -1])
+def test_a_seeds_key_is_that_of_jax(seed: int) -> None:
+    of_jax = jax.random.key(np.array(seed, np.int64).astype(np.int32), impl="threefry2x32")
+    assert jax.random.key_data(make_key(seed)).tolist() == jax.random.key_data(of_jax).tolist()
+
+
 def test_steps_are_counted_exactly_past_what_32_bits_hold() -> None:
     count, wanted = 98_304_001, 0
     steps = jnp.zeros(2, jnp.uint32)
