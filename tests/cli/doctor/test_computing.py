@@ -73,7 +73,7 @@ def test_an_engine_that_steps_wrongly_fails() -> None:
 @pytest.mark.slow
 def test_a_training_that_does_not_start_raises(plain: None, tmp_path: Path) -> None:
     cache = str(tmp_path / "cache")
-    environ = {**os.environ, "JAX_TRANSFER_GUARD": "disallow", "JAXRL_HW_CACHE": cache}
+    environ = {**os.environ, "JAX_TRANSFER_GUARD": "disallow_explicit", "JAXRL_HW_CACHE": cache}
     with pytest.raises(CallError):
         run_in_subprocess(check_training.train, str(tmp_path / "r"), timeout_s=200, environ=environ)
 
