@@ -27,7 +27,9 @@ GROUPS = {
         *("run_dir", "resume", "override_config", "save_every", "keep", "keep_every"),
         *("save_replay", "mirror"),
     ),
-    "environments and physics": ("num_envs", "max_envs", "physics", "timestep", "discrete_actions"),
+    "environments and physics": (
+        *("num_envs", "max_envs", "physics", "timestep", "gains", "discrete_actions"),
+    ),
     "hardware": (
         *("devices", "threads", "mem_fraction", "memory_limit", "precision", "deterministic"),
     ),

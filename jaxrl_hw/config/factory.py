@@ -51,6 +51,8 @@ def load_task(
         raise ValueError(f"robot {robot.name} has no other model")
     model = compile_model(mjcf, timestep)
     check_home_pose(model, robot.name)
+    if robot.gains is not None:
+        robot.gains.set_on(model)
     body = settings if hasattr(settings, "dry_friction") else config.joystick
     if not body.dry_friction:
         model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_FRICTIONLOSS)

@@ -16,6 +16,8 @@ RENAMED = {
 }
 """Old keys, and what they are called now."""
 BEFORE = {
+    "gains": "",
+    "joystick.gait_period": 0.0,
     "joystick.foresight": False,
     "joystick.standing_phase": 1.0,
     "joystick.standing_phase_speed": 0.0,

@@ -21,11 +21,17 @@ def task_name(config: Config) -> str:
 
 
 def robot_spec(config: Config) -> RobotSpec:
-    """The config's robot, as the robot's own settings make it."""
+    """The config's robot with the config's gains, as the robot's and the task's settings make it.
+
+    Raises:
+      UserError: unknown robot or task, or a set of gains that the robot does not have.
+    """
     entry = robot_entry(config.robot)
-    if entry.settings is None:
-        return entry.spec
-    return entry.configure(getattr(config, entry.spec.name, None) or entry.settings(), entry.spec)
+    spec = entry.spec
+    if entry.settings is not None:
+        spec = entry.configure(getattr(config, spec.name, None) or entry.settings(), spec)
+    spec = spec.with_gains(config.gains)
+    return task_entry(task_name(config)).configure(task_settings(config), spec)
 
 
 def task_settings(config: Config) -> Any:

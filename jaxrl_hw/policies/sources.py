@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxrl_hw.algos.registry import algorithm_entry
 from jaxrl_hw.checkpointing.run_dir import RunDir, is_run_folder
@@ -86,8 +86,8 @@ _FORM = ("policy", "value", "activation", "memory", "history", "gru")
 
 
 def like_origin(config: Config, source: str) -> Config:
-    """A preset for a run that starts from a policy: with the policy's networks, and as far in its
-    annealing and its curriculum as the policy's training was.
+    """A preset for a run that starts from a policy: with the policy's networks, gains and gait
+    period, and as far in its annealing and its curriculum as the policy's training was.
 
     Args:
       config: a preset's, for the same robot.
@@ -99,7 +99,10 @@ def like_origin(config: Config, source: str) -> Config:
     if not source:
         return config
     origin, algorithm = origin_of(source), algorithm_entry(config.algo)
-    same = {f"net.{name}": getattr(origin.config.net, name) for name in _FORM}
+    same: dict[str, Any] = {f"net.{name}": getattr(origin.config.net, name) for name in _FORM}
+    if origin.config.robot == config.robot:
+        same["gains"] = origin.config.gains
+        same["joystick.gait_period"] = origin.config.joystick.gait_period
     begun = tuple(
         replace(stage, env_steps=stage.env_steps and max(1, stage.env_steps - origin.env_steps))
         for stage in config.curriculum

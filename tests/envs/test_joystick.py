@@ -188,6 +188,14 @@ def test_the_critic_sees_the_policys_entries_and_what_only_a_simulator_knows() -
     np.testing.assert_allclose(obs.critic[47:], wanted, atol=1e-5)
 
 
+def test_the_phase_runs_through_in_the_gait_period_of_the_settings() -> None:
+    at = stage(config=replace(CALM, gait_period=0.5))
+    home = at.model.key("home").qpos
+    out = at.see(home, np.zeros(at.model.nv), np.zeros(12), phase=jnp.float32(0.2))
+    assert float(out.task.phase) == pytest.approx(0.2 + 0.02 / 0.5, abs=1e-6)
+    np.testing.assert_allclose(out.obs.policy[45], math.sin(2 * math.pi * 0.24), atol=1e-5)
+
+
 @pytest.mark.slow
 def test_noise_is_bounded_and_spares_what_is_known_exactly() -> None:
     noisy, calm = stage(config=replace(CALM, noise=1.0)), stage()

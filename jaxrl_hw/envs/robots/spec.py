@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from jaxrl_hw.errors import UserError, suggest
 
 if TYPE_CHECKING:
     import mujoco
@@ -44,6 +46,28 @@ class Mirror:
 
 
 @dataclasses.dataclass(frozen=True)
+class Gains:
+    """Gains of all motors, and how far an action moves their targets. Per actuator, [A] each."""
+
+    kp: tuple[float, ...]
+    """N m/rad."""
+    kd: tuple[float, ...]
+    """N m s/rad."""
+    action_scale: tuple[float, ...]
+    """rad of joint target per unit of action."""
+
+    def set_on(self, model: mujoco.MjModel) -> None:
+        """Give a model's actuators these gains. The keyframes' targets move with them, so that they
+        hold the same torques: ctrl = q + (old ctrl - q) old kp / kp."""
+        joints = model.jnt_qposadr[model.actuator_trnid[:, 0]]
+        pose = model.key_qpos[:, joints]
+        model.key_ctrl[:] = pose + (model.key_ctrl - pose) * model.actuator_gainprm[:, 0] / self.kp
+        model.actuator_gainprm[:, 0] = self.kp
+        model.actuator_biasprm[:, 1] = [-kp for kp in self.kp]
+        model.actuator_biasprm[:, 2] = [-kd for kd in self.kd]
+
+
+@dataclasses.dataclass(frozen=True)
 class RobotSpec:
     """A robot: where its MJCF is and the figures that training it needs.
 
@@ -67,6 +91,10 @@ class RobotSpec:
     """Per actuator: rad (of joint target) per unit of action; for a motor, ctrl per unit."""
     timestep: float
     """Physics step for training, s."""
+    gain_sets: Mapping[str, Gains] = dataclasses.field(default_factory=dict, hash=False)
+    """Other gains that the robot can be driven with, by name."""
+    gains: Gains | None = None
+    """Gains in place of those of the MJCF; `with_gains` sets them, and action_scale."""
     control_dt: float = 0.02
     """Time between two actions, s: a whole number of timesteps."""
     base: str = ""
@@ -121,6 +149,24 @@ class RobotSpec:
         """Physics steps per control step."""
         return round(self.control_dt / self.timestep)
 
+    def with_gains(self, name: str) -> RobotSpec:
+        """The robot driven with one of its `gain_sets`; "" keeps the MJCF's gains.
+
+        Raises:
+          UserError: it has none of that name.
+        """
+        if not name:
+            return self
+        if name not in self.gain_sets:
+            known = " or ".join(self.gain_sets)
+            allowed = f"be {known}, or be left out" if known else "be left out"
+            raise UserError(
+                f'--gains must {allowed} for robot {self.name}, got "{name}"'
+                f"{suggest(name, self.gain_sets)}"
+            )
+        found = self.gain_sets[name]
+        return dataclasses.replace(self, gains=found, action_scale=found.action_scale)
+
     def load(self, timestep: float | None = None) -> mujoco.MjModel:
         """Compile the robot's MJCF with all that is only looked at; `physics.model.compile_model`
         leaves that out.
@@ -135,4 +181,7 @@ class RobotSpec:
 
         spec = mujoco.MjSpec.from_file(str(self.mjcf))
         spec.option.timestep = self.timestep if timestep is None else timestep
-        return spec.compile()
+        model = spec.compile()
+        if self.gains is not None:
+            self.gains.set_on(model)
+        return model

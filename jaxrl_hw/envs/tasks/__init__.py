@@ -51,6 +51,8 @@ class TaskEntry:
     beside those of `sizes`."""
     check: Callable[[Any, Any], None] = lambda settings, robot: None
     """Raises UserError for settings that cannot be used with a RobotSpec."""
+    configure: Callable[[Any, Any], Any] = lambda settings, robot: robot
+    """(its settings, RobotSpec) -> the RobotSpec that they make of it."""
     make: TaskMaker | None = None
     """None: the function `make` of the module `envs.tasks.NAME.task`."""
     has_motion: bool | None = None

@@ -13,9 +13,10 @@ legs would throw them about.
 
 from pathlib import Path
 
-from jaxrl_hw.envs.robots.spec import Mirror, RobotSpec
+from jaxrl_hw.envs.robots.spec import Gains, Mirror, RobotSpec
 
 _WAIST_SHARE, _ARM_SHARE = 0.5, 0.3
+_STIFF_LEG, _STIFF_WAIST = 0.25, 0.0625  # rad per unit of action
 
 # rad of target per unit of action: 0.25 effort (N m) / kp (N m/rad) of each kind of motor.
 _HIP = 0.25 * 88 / 40.1792386  # hip pitch, hip yaw, waist yaw
@@ -27,6 +28,23 @@ _WRIST = 0.25 * 5 / 16.7783275  # wrist pitch and yaw
 _LEFT_LEG, _RIGHT_LEG = tuple(range(6)), tuple(range(6, 12))
 _WAIST = (12, 13, 14)
 _LEFT_ARM, _RIGHT_ARM = tuple(range(15, 22)), tuple(range(22, 29))
+
+_ARM_SCALE = tuple(_ARM_SHARE * scale for scale in (*(_ARM,) * 5, _WRIST, _WRIST))
+_STIFF = Gains(
+    kp=(
+        *(100.0, 100.0, 100.0, 150.0, 40.0, 40.0) * 2,
+        *(200.0,) * 3,
+        *(*(14.2506231,) * 5, 16.7783275, 16.7783275) * 2,
+    ),
+    kd=(
+        *(2.0, 2.0, 2.0, 4.0, 2.0, 2.0) * 2,
+        *(5.0,) * 3,
+        *(*(0.907222843,) * 5, 1.0681415, 1.0681415) * 2,
+    ),
+    action_scale=(*(_STIFF_LEG,) * 12, *(_STIFF_WAIST,) * 3, *_ARM_SCALE * 2),
+)
+"""Legs and waist as unitree_rl_lab drives them on the robot. Its arms have kd 10, which an explicit
+controller of 500 Hz cannot hold on joints of 0.004 kg m^2: they keep the motors' gains."""
 
 SPEC = RobotSpec(
     name="g1",
@@ -41,8 +59,9 @@ SPEC = RobotSpec(
     action_scale=(
         *(_HIP, _KNEE, _HIP, _KNEE, _ANKLE, _ANKLE) * 2,
         *(_WAIST_SHARE * scale for scale in (_HIP, _ANKLE, _ANKLE)),
-        *(_ARM_SHARE * scale for scale in (*(_ARM,) * 5, _WRIST, _WRIST) * 2),
+        *_ARM_SCALE * 2,
     ),
+    gain_sets={"stiff": _STIFF},
     timestep=0.002,
     mjx_bounds=(8, 2),
     base_height=0.784202,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jaxrl_hw.envs.tasks import TaskEntry
@@ -100,6 +100,8 @@ class JoystickConfig:
     """Scale of the yaw reward."""
     height_sigma: float = _varies(0.003, "m^2", at_least=1e-9)
     """Scale of the foot-height reward."""
+    gait_period: float = setting(0.0, unit="s", at_least=0.0)
+    """Duration of a gait cycle, in which each foot swings once; 0 is the robot's own."""
     swing_height: float = _varies(0.08, "m")
     """Height of the swing curve's top."""
     swing_fraction: float = _varies(0.45, at_least=0.0, at_most=0.95)
@@ -223,11 +225,22 @@ def more_numbers(stages: Sequence[JoystickConfig], robot: Any) -> int:
     )
 
 
-def check_delays(settings: JoystickConfig, robot: Any) -> None:
-    """Raises UserError where a delay is longer than the robot's control step, or always below 0.
+STEPS_OF_A_CYCLE = 10
+"""Control steps that a gait cycle has at least."""
+
+
+def check_times(settings: JoystickConfig, robot: Any) -> None:
+    """Raises UserError where a delay is longer than the robot's control step, or always below 0, or
+    where a gait cycle has too few control steps.
 
     robot: a RobotSpec.
     """
+    shortest = STEPS_OF_A_CYCLE * robot.control_dt
+    if 0.0 < settings.gait_period < shortest - 1e-9:
+        raise UserError(
+            f"--joystick.gait-period must be at least {STEPS_OF_A_CYCLE} control steps, "
+            f"{shortest:g} s, or 0 for the robot's own, got {settings.gait_period:g} s"
+        )
     for name in ("action_delay", "observation_delay"):
         low, high = getattr(settings, name)
         name = name.replace("_", "-")
@@ -244,12 +257,20 @@ def check_delays(settings: JoystickConfig, robot: Any) -> None:
             )
 
 
+def with_gait_period(settings: JoystickConfig, robot: Any) -> Any:
+    """The RobotSpec with the settings' gait period in place of its own, where they give one."""
+    if not settings.gait_period:
+        return robot
+    return replace(robot, gait_period=settings.gait_period)
+
+
 ENTRY = TaskEntry(
     "joystick",
     JoystickConfig,
     lambda robot: bool(robot.feet),
     sizes,
     more_numbers,
-    check_delays,
+    check_times,
+    with_gait_period,
     has_motion=True,
 )

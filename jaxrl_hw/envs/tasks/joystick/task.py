@@ -40,7 +40,7 @@ from jaxrl_hw.envs.tasks.joystick.params import (
 from jaxrl_hw.envs.tasks.joystick.settings import (
     AHEAD,
     JoystickConfig,
-    check_delays,
+    check_times,
     observation_sizes,
 )
 from jaxrl_hw.envs.tasks.joystick.state import Ahead, Joystick, JoystickState, target_of
@@ -51,9 +51,10 @@ def make(config: JoystickConfig, robot: Any, model: Any) -> Task:
     """The task for a legged robot, a `RobotSpec`, and its compiled MjModel.
 
     Raises:
-      UserError: the model lacks sensors or joints that the task reads, or a delay is too long.
+      UserError: the model lacks sensors or joints that the task reads, or a delay or the gait
+        period does not suit the control step.
     """
-    check_delays(config, robot)
+    check_times(config, robot)
     body = legged_layout(model, robot.feet, robot.soft_limit)
     t = Joystick(
         config,
