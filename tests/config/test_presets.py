@@ -57,7 +57,8 @@ def test_what_robots_differ_in() -> None:
     assert g1.joystick.push_speed == 1.5
     assert legs.joystick.standing_phase == 0.25
     assert (go1.joystick.swing_fraction, go1.joystick.reward.base_height) == (0.5, -20.0)
-    assert [c.net.init_std for c in (g1, legs, go1)] == [0.6, 0.8, 0.5]
+    assert [c.net.init_std for c in (g1, legs, go1)] == [1.0, 0.8, 0.5]
+    assert [c.gains for c in (g1, legs, go1)] == ["stiff", "", ""]
     assert [c.timestep for c in (g1, legs, go1)] == [0.005, 0.02 / 3, 0.005]
     assert {(c.net.memory, c.ppo.estimation_coef) for c in (g1, legs, go1)} == {("history", 0.5)}
 

@@ -75,12 +75,13 @@ def test_a_set_that_the_robot_lacks_is_bad_input(
     assert said in line
 
 
-def test_what_was_saved_before_keeps_the_models_gains_and_the_robots_rhythm() -> None:
-    saved = to_dict(replace(preset_config("g1"), gains="stiff"))
+@pytest.mark.parametrize(("robot", "period"), [("g1", 0.8), ("go1", 0.5), ("g1_12dof", 0.8)])
+def test_what_was_saved_before_keeps_its_gains_and_its_rhythm(robot: str, period: float) -> None:
+    saved = to_dict(preset_config(robot))
     del saved["gains"], saved["joystick"]["gait_period"]
-    found = config_from(as_now(saved), "saved")
-    assert (found.gains, found.joystick.gait_period) == ("", 0.0)
-    assert robot_spec(found) == get_robot("g1")
+    found = robot_spec(config_from(as_now(saved), "saved"))
+    assert (found.gains, found.gait_period) == (None, period)
+    assert found.action_scale == get_robot(robot).action_scale
 
 
 def test_a_run_that_starts_from_a_policy_is_driven_as_the_policy_was() -> None:

@@ -55,7 +55,7 @@ SPEC = RobotSpec(
     torso="torso_link",
     feet=("left_foot", "right_foot"),
     gait_offsets=(0.0, 0.5),
-    gait_period=0.8,
+    gait_period=0.6,
     action_scale=(
         *(_HIP, _KNEE, _HIP, _KNEE, _ANKLE, _ANKLE) * 2,
         *(_WAIST_SHARE * scale for scale in (_HIP, _ANKLE, _ANKLE)),
