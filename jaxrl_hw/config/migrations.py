@@ -45,7 +45,7 @@ BEFORE = {
     "eval_every": 0,
 }
 """What held before there was a setting for it, whatever a preset says today."""
-GAIT_PERIODS = {"g1": 0.8, "go1": 0.5, "go2": 0.5}
+GAIT_PERIODS = {"g1": 0.8, "go1": 0.5}
 """What a robot's own gait period was before there was a setting for it, s, where it is another now.
 A policy steps in the rhythm that it was trained in."""
 IN_ITERATIONS = {
