@@ -17,6 +17,7 @@ RENAMED = {
 """Old keys, and what they are called now."""
 BEFORE = {
     "gains": "",
+    "joystick.gait_period": 0.0,
     "joystick.foresight": False,
     "joystick.standing_phase": 1.0,
     "joystick.standing_phase_speed": 0.0,
@@ -45,9 +46,6 @@ BEFORE = {
     "eval_every": 0,
 }
 """What held before there was a setting for it, whatever a preset says today."""
-GAIT_PERIODS = {"g1": 0.8, "go1": 0.5}
-"""What a robot's own gait period was before there was a setting for it, s, where it is another now.
-A policy steps in the rhythm that it was trained in."""
 IN_ITERATIONS = {
     "ppo.anneal": "ppo.anneal_steps",
     "ppo.critic_warmup": "ppo.critic_warmup_steps",
@@ -116,8 +114,6 @@ def as_now(saved: Mapping[str, Any], env_steps_at: EnvSteps | None = None) -> di
     now = _in_steps(now, env_steps_at, by_size(saved)(1))
     there = {key.rpartition(".")[0] for key in now}
     before = {key: value for key, value in BEFORE.items() if key.rpartition(".")[0] in there}
-    if "joystick" in there:
-        before["joystick.gait_period"] = GAIT_PERIODS.get(str(now.get("robot")), 0.0)
     now = {**before, **now}
     stages = _stages(now, env_steps_at)
     now = {"curriculum": stages, **now}

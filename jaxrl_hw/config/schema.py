@@ -56,7 +56,7 @@ class Config:
     """Values that each motor's action can take, evenly spaced from -1 to 1, for algorithms that
     choose from a set: N for one motor, N * N for two; at most 1024 in all. 0: continuous."""
     gains: str = setting("")
-    """Gains of the motors: one of the robot's sets, such as stiff for g1; empty: its model's."""
+    """Gains of the motors: one of the robot's sets, such as stiff for g1. Empty: its model's."""
     timestep: float = setting(0.0, unit="s", at_least=0.0)
     """Physics time step; 0 is the robot's own. Must divide the control step."""
     timesteps: int = setting(11_000_000, unit="env steps", at_least=0, resume=True)

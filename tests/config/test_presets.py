@@ -59,6 +59,7 @@ def test_what_robots_differ_in() -> None:
     assert (go1.joystick.swing_fraction, go1.joystick.reward.base_height) == (0.5, -20.0)
     assert [c.net.init_std for c in (g1, legs, go1)] == [1.0, 0.8, 0.5]
     assert [c.gains for c in (g1, legs, go1)] == ["stiff", "", ""]
+    assert [c.joystick.gait_period for c in (g1, legs, go1)] == [0.6, 0.0, 0.4]
     assert [c.timestep for c in (g1, legs, go1)] == [0.005, 0.02 / 3, 0.005]
     assert {(c.net.memory, c.ppo.estimation_coef) for c in (g1, legs, go1)} == {("history", 0.5)}
 

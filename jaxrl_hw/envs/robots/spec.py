@@ -91,10 +91,6 @@ class RobotSpec:
     """Per actuator: rad (of joint target) per unit of action; for a motor, ctrl per unit."""
     timestep: float
     """Physics step for training, s."""
-    gain_sets: Mapping[str, Gains] = dataclasses.field(default_factory=dict, hash=False)
-    """Other gains that the robot can be driven with, by name."""
-    gains: Gains | None = None
-    """Gains in place of those of the MJCF; `with_gains` sets them, and action_scale."""
     control_dt: float = 0.02
     """Time between two actions, s: a whole number of timesteps."""
     base: str = ""
@@ -127,6 +123,10 @@ class RobotSpec:
     ones (`envs.physics.mjx.BOUNDS`)."""
     deploy_name: str = ""
     """Name of the YAML that `export` writes for a deployment; "" is the robot's own name."""
+    gain_sets: Mapping[str, Gains] = dataclasses.field(default_factory=dict, hash=False)
+    """Other gains that the robot can be driven with, by name."""
+    gains: Gains | None = None
+    """Gains in place of those of the MJCF; `with_gains` sets them, and action_scale."""
 
     def __post_init__(self) -> None:
         if fault := next(self._faults(), ""):
@@ -139,6 +139,10 @@ class RobotSpec:
         if abs(self.substeps * self.timestep - self.control_dt) > 1e-9 or self.substeps < 1:
             step = f"timesteps of {self.timestep} s"
             yield f"control_dt {self.control_dt} s is not a whole number of {step}"
+        for name, gains in self.gain_sets.items():
+            sizes = {len(gains.kp), len(gains.kd), len(gains.action_scale)}
+            if sizes != {len(self.action_scale)}:
+                yield f"gain set {name} must have {len(self.action_scale)} values of each kind"
         if any(weight < 0 for weight in self.posture):
             yield f"posture weights must be >= 0: {self.posture}"
         if self.mirror is not None and len(self.mirror.foot_perm) != len(self.feet):
@@ -158,10 +162,9 @@ class RobotSpec:
         if not name:
             return self
         if name not in self.gain_sets:
-            known = " or ".join(self.gain_sets)
-            allowed = f"be {known}, or be left out" if known else "be left out"
+            allowed = "".join(f"{known} or " for known in self.gain_sets)
             raise UserError(
-                f'--gains must {allowed} for robot {self.name}, got "{name}"'
+                f'--gains must be {allowed}"" (its model\'s) for robot {self.name}, got "{name}"'
                 f"{suggest(name, self.gain_sets)}"
             )
         found = self.gain_sets[name]

@@ -51,8 +51,6 @@ class TaskEntry:
     beside those of `sizes`."""
     check: Callable[[Any, Any], None] = lambda settings, robot: None
     """Raises UserError for settings that cannot be used with a RobotSpec."""
-    configure: Callable[[Any, Any], Any] = lambda settings, robot: robot
-    """(its settings, RobotSpec) -> the RobotSpec that they make of it."""
     make: TaskMaker | None = None
     """None: the function `make` of the module `envs.tasks.NAME.task`."""
     has_motion: bool | None = None
@@ -65,6 +63,8 @@ class TaskEntry:
     factorizes: Callable[[Any], bool] = lambda settings: True
     """Whether such an environment's step may factorize matrices by jaxlib, with its settings: then
     XLA's pool on a CPU needs spare threads (`hardware.xla.spare_workers`)."""
+    configure: Callable[[Any, Any], Any] = lambda settings, robot: robot
+    """(its settings, RobotSpec) -> the RobotSpec that they make of it."""
 
 
 _REGISTERED: dict[str, TaskEntry] = {}

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from jaxrl_hw import Config, preset_config
+from jaxrl_hw.cli.flags import parse
 from jaxrl_hw.config.factory import load_task, shown_model
 from jaxrl_hw.config.migrations import as_now
 from jaxrl_hw.config.resolve import robot_spec
 from jaxrl_hw.config.saved import config_from
 from jaxrl_hw.config.validation import to_dict
 from jaxrl_hw.envs.robots import get_robot, robot_names
+from jaxrl_hw.envs.robots.spec import Gains
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.plan import main as plan
 from jaxrl_hw.policies.metadata import describe
@@ -63,7 +65,7 @@ def test_home_holds_the_same_torques_and_stands(robot: str, gains: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("robot", "gains", "said"), [("g1", "stif", '"stiff"'), ("go1", "stiff", "left out")]
+    ("robot", "gains", "said"), [("g1", "stif", '"stiff"'), ("go1", "stiff", "robot go1")]
 )
 def test_a_set_that_the_robot_lacks_is_bad_input(
     robot: str, gains: str, said: str, capsys: pytest.CaptureFixture[str]
@@ -73,6 +75,17 @@ def test_a_set_that_the_robot_lacks_is_bad_input(
     assert "--gains" in line
     assert f'"{gains}"' in line
     assert said in line
+
+
+def test_a_set_with_too_few_values_is_refused() -> None:
+    short = Gains(kp=(1.0,), kd=(1.0,), action_scale=(1.0,))
+    with pytest.raises(ValueError, match=r"gain set short .* 12 "):
+        replace(get_robot("go1"), gain_sets={"short": short})
+
+
+def test_the_models_gains_can_be_asked_for() -> None:
+    assert parse(["--robot", "g1"]).gains == "stiff"
+    assert parse(["--robot", "g1", "--gains", ""]).gains == ""
 
 
 @pytest.mark.parametrize(("robot", "period"), [("g1", 0.8), ("go1", 0.5), ("g1_12dof", 0.8)])

@@ -3,12 +3,12 @@
 Joints: per leg hip pitch, roll, yaw, knee, ankle pitch, roll (left leg first); waist yaw, roll,
 pitch; per arm shoulder pitch, roll, yaw, elbow, wrist roll, pitch, yaw (left arm first).
 
-Gains come from the motors, not from a manual: kp = I (2 pi f)^2 and kd = 2 z I (2 pi f), with I the
-rotor inertia seen at the joint, f = 10 Hz and z = 2. That assumes the controller should feel like
-an overdamped spring on the rotor alone; mjlab trains the robot so. A unit action of a leg then
-moves the target by a quarter of what stalls the motor: 0.25 effort / kp. Waist and arms get less of
-that (`_WAIST_SHARE`, `_ARM_SHARE`): walking needs little of them, and the noise that explores the
-legs would throw them about.
+The MJCF's gains come from the motors, not from a manual: kp = I (2 pi f)^2 and kd = 2 z I (2 pi f),
+with I the rotor inertia seen at the joint, f = 10 Hz and z = 2. That assumes the controller should
+feel like an overdamped spring on the rotor alone; mjlab trains the robot so. A unit action of a leg
+then moves the target by a quarter of what stalls the motor: 0.25 effort / kp. Waist and arms get
+less of that (`_WAIST_SHARE`, `_ARM_SHARE`): walking needs little of them, and the noise that
+explores the legs would throw them about. The presets drive the robot with the set "stiff" instead.
 """
 
 from pathlib import Path
@@ -55,7 +55,7 @@ SPEC = RobotSpec(
     torso="torso_link",
     feet=("left_foot", "right_foot"),
     gait_offsets=(0.0, 0.5),
-    gait_period=0.6,
+    gait_period=0.8,
     action_scale=(
         *(_HIP, _KNEE, _HIP, _KNEE, _ANKLE, _ANKLE) * 2,
         *(_WAIST_SHARE * scale for scale in (_HIP, _ANKLE, _ANKLE)),

@@ -271,6 +271,6 @@ ENTRY = TaskEntry(
     sizes,
     more_numbers,
     check_times,
-    with_gait_period,
     has_motion=True,
+    configure=with_gait_period,
 )
