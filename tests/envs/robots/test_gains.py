@@ -84,7 +84,7 @@ def test_a_set_with_too_few_values_is_refused() -> None:
 
 
 def test_the_models_gains_can_be_asked_for() -> None:
-    assert parse(["--robot", "g1"]).gains == "stiff"
+    assert parse(["--robot", "g1", "--gains", "stiff"]).gains == "stiff"
     assert parse(["--robot", "g1", "--gains", ""]).gains == ""
 
 

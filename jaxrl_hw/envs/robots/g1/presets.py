@@ -8,9 +8,6 @@ PRESETS: dict[str, dict[str, Any]] = {
     **WHOLE_BODY,
     "all": {
         **WHOLE_BODY["all"],
-        # stiff, lightly damped legs follow the policy in 20 ms, by the motors' own gains in 64
-        "gains": "stiff",
-        "net.init_std": 1.0,  # a unit of action moves them by a quarter of a radian
         # a pushed robot catches itself with its next step: it has less to make up for where that
         # comes sooner
         "joystick.gait_period": 0.6,

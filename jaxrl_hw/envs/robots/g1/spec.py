@@ -8,7 +8,7 @@ with I the rotor inertia seen at the joint, f = 10 Hz and z = 2. That assumes th
 feel like an overdamped spring on the rotor alone; mjlab trains the robot so. A unit action of a leg
 then moves the target by a quarter of what stalls the motor: 0.25 effort / kp. Waist and arms get
 less of that (`_WAIST_SHARE`, `_ARM_SHARE`): walking needs little of them, and the noise that
-explores the legs would throw them about. The presets drive the robot with the set "stiff" instead.
+explores the legs would throw them about.
 """
 
 from pathlib import Path
