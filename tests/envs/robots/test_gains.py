@@ -83,7 +83,7 @@ def test_a_set_with_too_few_values_is_refused() -> None:
         replace(get_robot("go1"), gain_sets={"short": short})
 
 
-def test_the_models_gains_can_be_asked_for() -> None:
+def test_a_set_and_the_models_gains_can_be_asked_for() -> None:
     assert parse(["--robot", "g1", "--gains", "stiff"]).gains == "stiff"
     assert parse(["--robot", "g1", "--gains", ""]).gains == ""
 

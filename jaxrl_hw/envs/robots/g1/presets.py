@@ -8,8 +8,6 @@ PRESETS: dict[str, dict[str, Any]] = {
     **WHOLE_BODY,
     "all": {
         **WHOLE_BODY["all"],
-        # a pushed robot catches itself with its next step: it has less to make up for where that
-        # comes sooner
-        "joystick.gait_period": 0.6,
+        "joystick.gait_period": 0.6,  # a pushed robot catches itself sooner
     },
 }
