@@ -51,7 +51,7 @@ def test_a_preset_of_another_algorithm_has_goals_and_a_replay_of_its_own(robot: 
 
 
 def test_what_robots_differ_in() -> None:
-    g1, legs, go1 = (preset_config(name) for name in ("g1", "g1_12dof", "go1"))
+    g1, legs, go1, go2 = (preset_config(name) for name in ("g1", "g1_12dof", "go1", "go2"))
     assert (g1.joystick.reward.posture, legs.joystick.reward.posture) == (-1.5, -1.0)
     walks, begins = ({**c.curriculum[0].settings} for c in (g1, legs))
     assert {name for name in walks if walks[name] != begins.get(name)} == {
@@ -63,7 +63,7 @@ def test_what_robots_differ_in() -> None:
     assert (go1.joystick.swing_fraction, go1.joystick.reward.base_height) == (0.5, -20.0)
     assert [c.net.init_std for c in (g1, legs, go1)] == [0.6, 0.8, 0.5]
     assert [c.gains for c in (g1, legs, go1)] == ["", "", ""]
-    assert [c.joystick.gait_period for c in (g1, legs, go1)] == [0.6, 0.0, 0.4]
+    assert [c.joystick.gait_period for c in (g1, legs, go1, go2)] == [0.6, 0.0, 0.4, 0.4]
     assert [c.timestep for c in (g1, legs, go1)] == [0.005, 0.02 / 3, 0.005]
     assert {(c.net.memory, c.ppo.estimation_coef) for c in (g1, legs, go1)} == {("history", 0.5)}
 
