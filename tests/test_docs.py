@@ -73,7 +73,10 @@ def example_flags() -> set[str]:
 
 
 def script_flags(path: Path) -> list[str]:
-    return re.findall(r'add_argument\(\s*"(--[\w-]+)"', path.read_text())
+    text = path.read_text()
+    if "add_source_arguments(" in text:  # --policy and what else names a policy
+        text += (ROOT / "jaxrl_hw/cli/arguments.py").read_text()
+    return re.findall(r'add_argument\(\s*"(--[\w-]+)"', text)
 
 
 def commands_in(page: Path) -> list[tuple[str, str, str]]:

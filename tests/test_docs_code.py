@@ -32,7 +32,7 @@ MARK = re.compile(r"<!-- (?:(\w+) )?needs: (.+) -->\n\Z")
 """Before a block: what it, or its lines that begin with a word, need to run."""
 NEEDS = {
     *("a network", "a GPU", "XLA's GPU compiler", "a screen", "a notebook", "unitree_rl_gym"),
-    *("two machines", "SLURM", "an idle machine", "hours", "days"),
+    *("two machines", "SLURM", "an idle machine", "minutes", "hours", "days"),
 }
 COMMAND = re.compile(r"python -m jaxrl_hw\.(\w+)|jaxrl-hw (\w+)")
 SLURM = {"JOB_ID": "7", "PROCID": "1", "NTASKS": "2", "STEP_NODELIST": "node[1-2]"}

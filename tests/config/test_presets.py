@@ -33,7 +33,7 @@ def test_what_presets_differ_in() -> None:
 
     stop = "patience=10M,min-delta=0.5"
     fast, best = (3.7, 3.3, 2, ""), (60, 54, 3, stop)
-    assert told("g1") == [fast, (18, 14.4, 2, ""), best]
+    assert told("g1") == [fast, (16, 14.4, 2, ""), best]
     assert told("go1") == [fast, (20, 18, 2, ""), best]
     assert told("g1_12dof") == [fast, (16, 14.4, 2, ""), best]
     assert told("cartpole") == [(0.8, 0, 2, ""), (1.6, 0, 2, ""), (3.2, 0, 2, "")]
@@ -63,7 +63,7 @@ def test_what_robots_differ_in() -> None:
     assert (go1.joystick.swing_fraction, go1.joystick.reward.base_height) == (0.5, -20.0)
     assert [c.net.init_std for c in (g1, legs, go1)] == [0.6, 0.8, 0.5]
     assert [c.gains for c in (g1, legs, go1)] == ["", "", ""]
-    assert [c.joystick.gait_period for c in (g1, legs, go1, go2)] == [0.6, 0.0, 0.4, 0.4]
+    assert [c.joystick.gait_period for c in (g1, legs, go1, go2)] == [0.5, 0.0, 0.4, 0.4]
     assert [c.timestep for c in (g1, legs, go1)] == [0.005, 0.02 / 3, 0.005]
     assert {(c.net.memory, c.ppo.estimation_coef) for c in (g1, legs, go1)} == {("history", 0.5)}
 

@@ -8,6 +8,6 @@ PRESETS: dict[str, dict[str, Any]] = {
     **WHOLE_BODY,
     "all": {
         **WHOLE_BODY["all"],
-        "joystick.gait_period": 0.6,  # a pushed robot catches itself sooner
+        "joystick.gait_period": 0.5,  # a pushed robot catches itself sooner
     },
 }
