@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxrl_hw.checkpointing.files import write_json
@@ -25,6 +27,7 @@ from jaxrl_hw.cli.arguments import OneLineParser, add_source_arguments, number, 
 from jaxrl_hw.cli.command import DONE, run_command
 from jaxrl_hw.cli.trained_policy import open_trained
 from jaxrl_hw.config.resolve import robot_spec, task_name
+from jaxrl_hw.envs.tasks.joystick import geometry
 from jaxrl_hw.errors import UserError
 from jaxrl_hw.evaluation.drive import Driver, kicked, make_driver
 from jaxrl_hw.evaluation.worlds import CALM
@@ -53,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _measure(args: Namespace) -> int:
+    if args.out and not Path(args.out).parent.is_dir():
+        raise UserError(f"--out {args.out} lies in a folder that does not exist")
     opened = open_trained(args)
     if task_name(opened.config) != "joystick":
         raise UserError(f"{opened.name} does not walk: pushes are for legged robots")
@@ -112,15 +117,14 @@ def _with_phases(state: Any, phases: np.ndarray) -> Any:
 
 def _kicks(state: Any, pushes: Sequence[Push], speed: float) -> np.ndarray:
     """The pushes [N, 2] in the world's frame, m/s."""
-    w, x, y, z = np.asarray(state.envs.physics.qpos)[:, 3:7].T
-    heading = np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
-    angle = heading + np.deg2rad([push.direction for push in pushes])
-    return speed * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+    angle = jnp.deg2rad(jnp.asarray([push.direction for push in pushes]))
+    pushed = speed * jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=-1)
+    return np.asarray(jax.vmap(geometry.from_heading)(state.envs.physics.qpos[:, 3:7], pushed))
 
 
 def table(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Lines of markdown: the share that fell of each command, by where the push went to; and of
-    all that were pushed to one side, by the gait's phase."""
+    """Lines of markdown. The first say which share of each command's robots fell, by where the push
+    went. The last two say the same of all robots pushed to one side, by the gait's phase."""
     kinds = {
         "all": rows,
         "to a side": [row for row in rows if row["direction"] % 180 == 90],

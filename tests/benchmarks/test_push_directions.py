@@ -44,6 +44,7 @@ def test_the_table_counts_by_command_side_and_phase(pushes: Any) -> None:
         ["--policy", "zoo:g2"],
         ["--policy", "zoo:go1", "--directions", "0"],
         ["--policy", "zoo:go1", "--phases", "many"],
+        ["--policy", "zoo:go1", "--out", "no/such/folder/found.json"],
     ],
 )
 def test_bad_input_exits_with_2(pushes: Any, words: list[str]) -> None:
